@@ -10,7 +10,7 @@
 //! - `adhoc` compares the queries of TPC-H with those of PostgreSQL and DuckDB.
 //! - `oltp` compares transactions over tables with keys with those of PostgreSQL, `pgbench`'s among them.
 //! - `connections` measures logins and reads beside thousands of connections that ask nothing.
-//! - `http` compares point reads by HTTP with those by the Postgres protocol, and with answers from memory.
+//! - `http` compares point reads by HTTP with those by the Postgres protocol, and with answers from memory; and measures who waits.
 //! - `views` keeps the queries of TPC-H fresh in Glimpse while their tables change.
 //! - `maintain` compares the dataflows of such views, without a server, with programs written by hand.
 //!
@@ -31,6 +31,7 @@ pub mod arguments;
 pub mod connection;
 pub mod crowd;
 pub mod driver;
+pub mod followers;
 pub mod freshness;
 pub mod histogram;
 pub mod http;

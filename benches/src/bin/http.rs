@@ -12,6 +12,7 @@ use axum::Router;
 use axum::routing::post;
 use benches::admin::Session;
 use benches::driver::{Plan, Verify};
+use benches::followers::{Followed, followers, idle_websockets};
 use benches::http_load::{Asked, HttpLoad, Measured, point_answer, run};
 use benches::machine::Machine;
 use benches::run::LoadConfig;
@@ -19,9 +20,32 @@ use benches::servers::{Server, free_port};
 use benches::workload::{Protocol, Workload};
 use clap::Parser;
 
-/// Measures point reads by HTTP, by the Postgres protocol, and the same answers from memory.
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Point reads, beside the Postgres protocol and the same answers from memory.
+    Reads,
+    /// WebSockets on which nothing happens.
+    Idle,
+    /// Subscriptions to one view, few and many.
+    Followers,
+}
+
+/// Measures point reads by HTTP, by the Postgres protocol, and the same answers from memory; idle WebSockets; followers of one view.
 #[derive(Clone, Parser)]
 struct Arguments {
+    /// What is measured.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Reads, Part::Idle, Part::Followers])]
+    only: Vec<Part>,
+    /// WebSockets on which nothing happens.
+    #[arg(long, default_value_t = 8_000)]
+    idle: usize,
+    /// Few followers, and many.
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 1_000])]
+    followers: Vec<usize>,
+    /// Changes per second that followers hear of.
+    #[arg(long, default_value_t = 20.0)]
+    rate: f64,
     /// Connections.
     #[arg(long, default_value_t = 64)]
     connections: u32,
@@ -59,6 +83,46 @@ fn main() -> Result<()> {
     }
 }
 
+fn measure(arguments: &Arguments) -> Result<()> {
+    let work_dir = arguments.work_dir.clone().unwrap_or_else(std::env::temp_dir);
+    println!("{}", Machine::inspect(&work_dir)?.line());
+    for part in &arguments.only {
+        let glimpse = Server::start_glimpse(&work_dir, arguments.environmentd.as_deref())?;
+        match part {
+            Part::Reads => reads(arguments, &glimpse)?,
+            Part::Idle => {
+                let bytes = idle_websockets(&glimpse, arguments.idle)?;
+                println!("\n{} idle WebSockets: {:.1} kB each (bar 40)", arguments.idle, bytes / 1e3);
+            }
+            Part::Followers => follow(arguments, &glimpse)?,
+        }
+    }
+    Ok(())
+}
+
+/// What followers of one view cost, few and many, round by round.
+fn follow(arguments: &Arguments, glimpse: &Server) -> Result<()> {
+    println!("\n| followers | changes /s | CPU us per change that one heard of | kB each |\n|--:|--:|--:|--:|");
+    let mut figures = vec![Vec::new(); arguments.followers.len()];
+    for _ in 0..arguments.rounds {
+        for (count, figures) in arguments.followers.iter().zip(&mut figures) {
+            let duration = Duration::from_secs_f64(arguments.duration);
+            let Followed { changes, cpu_us, bytes } = followers(glimpse, *count, arguments.rate, duration)?;
+            println!("| {count} | {changes:.0} | {cpu_us:.1} | {:.1} |", bytes / 1e3);
+            figures.push(cpu_us);
+        }
+    }
+    if let [few, .., many] = figures.as_mut_slice() {
+        println!("\nCPU of many by that of few {:.2} (bar 0.5)", median(many) / median(few));
+    }
+    Ok(())
+}
+
+fn median(of: &mut Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
 /// The server loop of the HTTP door, with one route.
 fn canned(addr: SocketAddr) -> Result<()> {
     let (server, _threads) = door::server::Server::start(0)?;
@@ -70,6 +134,7 @@ fn canned(addr: SocketAddr) -> Result<()> {
         internal_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         request_bytes_max: 1 << 20,
         origins: Vec::new(),
+        subscribe_history: Duration::ZERO,
     };
     web::server::serve(config, &server, others)?;
     // The parent holds the other end.
@@ -77,10 +142,7 @@ fn canned(addr: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-fn measure(arguments: &Arguments) -> Result<()> {
-    let work_dir = arguments.work_dir.clone().unwrap_or_else(std::env::temp_dir);
-    println!("{}", Machine::inspect(&work_dir)?.line());
-    let glimpse = Server::start_glimpse(&work_dir, arguments.environmentd.as_deref())?;
+fn reads(arguments: &Arguments, glimpse: &Server) -> Result<()> {
     let mut session = Session::connect(&glimpse.endpoint)?;
     session.execute("CREATE TABLE kv (id int4 NOT NULL, v text NOT NULL)")?;
     session.execute("CREATE INDEX kv_id ON kv (id)")?;
@@ -115,17 +177,14 @@ fn measure(arguments: &Arguments) -> Result<()> {
     for seed in 0..arguments.rounds as u64 {
         let memory = http(canned_addr, Asked::Canned, seed)?;
         let Measured { per_second, latency } = http(http_addr, Asked::Point { rows: arguments.rows }, seed)?;
-        let wire = benches::run::run(&wire(arguments, &glimpse, seed))?.reads_per_second;
+        let wire = benches::run::run(&wire(arguments, glimpse, seed))?.reads_per_second;
         let (p50, p99) = (latency.quantile_us(0.5), latency.quantile_us(0.99));
         println!("| {:.0} | {per_second:.0} | {p50:.0} | {p99:.0} | {wire:.0} |", memory.per_second);
         for (of, figure) in figures.iter_mut().zip([memory.per_second, per_second, wire]) {
             of.push(figure);
         }
     }
-    let [memory, http, wire] = figures.map(|mut of| {
-        of.sort_by(f64::total_cmp);
-        of[of.len() / 2]
-    });
+    let [memory, http, wire] = figures.map(|mut of| median(&mut of));
     println!(
         "\nof answers from memory {:.2} (bar 0.7), of the Postgres protocol {:.2} (bar 0.35)",
         http / memory,

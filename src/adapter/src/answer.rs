@@ -16,7 +16,7 @@ use crate::seat::Seat;
 use crate::session::{Script, Session};
 use arrow::array::RecordBatch;
 use repr::sqlstate::SqlState;
-use repr::{Datum, PgType};
+use repr::{Datum, PgType, Timestamp};
 use sql_syntax::parser::ParsedStatement;
 use std::sync::Arc;
 
@@ -386,6 +386,11 @@ impl Answering<'_> {
     /// Whether they come as things happen, and have no end.
     pub fn is_live(&self) -> bool {
         self.batches.is_live()
+    }
+
+    /// Of rows that come as things happen, the time below which all were given; `None` if some that have happened are left.
+    pub fn upper(&self) -> Option<Timestamp> {
+        self.batches.upper()
     }
 
     /// Whose answer it is.

@@ -8,6 +8,7 @@ use crate::locks::Owner;
 use crate::metrics::Metrics;
 use crate::password::{self, Credentials, Hashing};
 use crate::plan_cache::PlanCache;
+use crate::reading::subscribe::stream::Streams;
 use crate::reading::admission::Admission;
 use crate::rights::allowed_role;
 use crate::session::Session;
@@ -133,6 +134,7 @@ impl Client {
             holds: Arc::clone(&environment.holds),
             committer: handle,
             plans: PlanCache::default(),
+            streams: Streams::default(),
             metrics: Metrics::register(&config.registry),
             started_us: i64::try_from(config.clock.now_us()).unwrap_or(i64::MAX),
             clock: config.clock,

@@ -12,10 +12,12 @@ use engine::error::SqlError;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use pgrepr::copy::CopyOptions;
+use repr::Timestamp;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The answer to one statement.
 pub enum Response {
@@ -172,24 +174,31 @@ impl StoredRows {
 impl Rows {
     /// Rows that are there already.
     pub fn ready(batches: Vec<RecordBatch>) -> Rows {
-        Rows::Batches(Box::new(BatchRows { ready: batches.into(), offset: 0, stream: None, is_live: false }))
+        Rows::Batches(Box::new(BatchRows { ready: batches.into(), offset: 0, stream: None, given: None }))
     }
 
     /// Rows of a running query, until it is interrupted.
     pub fn stream(stream: SendableRecordBatchStream, interrupt: Interrupt) -> Rows {
         let stream = Some((stream, interrupt));
-        Rows::Batches(Box::new(BatchRows { ready: VecDeque::new(), offset: 0, stream, is_live: false }))
+        Rows::Batches(Box::new(BatchRows { ready: VecDeque::new(), offset: 0, stream, given: None }))
     }
 
-    /// Rows that come as things happen, until interrupted.
-    pub fn live(stream: SendableRecordBatchStream, interrupt: Interrupt) -> Rows {
+    /// Rows that come as things happen, until interrupted; and what `stream` says of how far those go that it has given.
+    pub fn live(stream: SendableRecordBatchStream, given: Arc<AtomicU64>, interrupt: Interrupt) -> Rows {
         let stream = Some((stream, interrupt));
-        Rows::Batches(Box::new(BatchRows { ready: VecDeque::new(), offset: 0, stream, is_live: true }))
+        Rows::Batches(Box::new(BatchRows { ready: VecDeque::new(), offset: 0, stream, given: Some(given) }))
+    }
+
+    /// Of rows that come as things happen, the time below which everything was taken, if nothing is left to be taken.
+    pub fn upper(&self) -> Option<Timestamp> {
+        let Rows::Batches(rows) = self else { return None };
+        let given = rows.given.as_ref().filter(|_| !rows.has_rows())?;
+        Some(given.load(Ordering::Relaxed))
     }
 
     /// Whether what is there should be seen before more is waited for.
     pub fn is_live(&self) -> bool {
-        matches!(self, Rows::Batches(rows) if rows.is_live)
+        matches!(self, Rows::Batches(rows) if rows.given.is_some())
     }
 
     /// Rows that `work` gives, unless it is interrupted; before, it may wait for something to be built.
@@ -269,12 +278,17 @@ pub struct BatchRows {
     /// Rows of the first ready batch that were handed out.
     offset: usize,
     stream: Option<(SendableRecordBatchStream, Interrupt)>,
-    is_live: bool,
+    /// Of rows that come as things happen: below this time all were given by the stream.
+    given: Option<Arc<AtomicU64>>,
 }
 
 impl BatchRows {
     fn is_ready(&self) -> bool {
-        self.stream.is_none() || self.ready.front().is_some_and(|batch| self.offset < batch.num_rows())
+        self.stream.is_none() || self.has_rows()
+    }
+
+    fn has_rows(&self) -> bool {
+        self.ready.front().is_some_and(|batch| self.offset < batch.num_rows())
     }
 
     async fn wait(&mut self) -> Result<(), AdapterError> {

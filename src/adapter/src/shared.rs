@@ -9,6 +9,7 @@ use crate::metrics::Metrics;
 use crate::password::Hashing;
 use crate::plan_cache::PlanCache;
 use crate::reading::admission::Admission;
+use crate::reading::subscribe::stream::Streams;
 use arc_swap::ArcSwap;
 use catalog::state::State;
 use committer::error::CommitError;
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) holds: Arc<ReadHolds>,
     pub(crate) committer: Handle,
     pub(crate) plans: PlanCache,
+    /// What is followed.
+    pub(crate) streams: Streams,
     pub(crate) metrics: Metrics,
     pub(crate) clock: Clock,
     /// Runs ad hoc queries, so that they do not hold up the threads of connections.

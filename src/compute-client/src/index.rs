@@ -188,6 +188,11 @@ impl IndexHandle {
     pub(crate) fn follow(&self, queue: &Arc<Queue>) -> Vec<Arc<Snapshot>> {
         let mut tails = self.tails.lock();
         tails.push(Arc::downgrade(queue));
+        self.snapshots()
+    }
+
+    /// What the workers have published last.
+    pub(crate) fn snapshots(&self) -> Vec<Arc<Snapshot>> {
         self.slots.iter().map(SnapshotSlot::load_full).collect()
     }
 

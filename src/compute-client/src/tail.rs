@@ -80,11 +80,7 @@ impl Tail {
     ) -> Result<(Contents, Tail), ComputeError> {
         handle.wait_until(|handle| handle.all_complete(as_of)).await;
         let (mut tail, snapshots) = Tail::open(handle, Some(as_of), bytes_max);
-        tail.handle.check()?;
-        let since = snapshots.iter().map(|snapshot| snapshot.since).max().unwrap_or(0);
-        if since > as_of {
-            return Err(ComputeError::SinceAdvanced { id: tail.handle.id, since, as_of });
-        }
+        let contents = Contents::new(&tail.handle, snapshots.clone(), as_of)?;
         let batches = snapshots.iter().flat_map(|snapshot| {
             let oks = snapshot.oks.iter().cloned().map(Sealed::Oks);
             oks.chain(snapshot.errs.iter().cloned().map(Sealed::Errs))
@@ -92,7 +88,7 @@ impl Tail {
         for sealed in batches {
             tail.hold(&sealed, 0);
         }
-        Ok((Contents { snapshots, as_of, at: 0, walk: None, hits: Hits::new() }, tail))
+        Ok((contents, tail))
     }
 
     fn open(handle: Arc<IndexHandle>, after: Option<Timestamp>, bytes_max: usize) -> (Tail, Vec<Arc<Snapshot>>) {
@@ -130,8 +126,9 @@ impl Tail {
     ///
     /// # Cancellation
     /// Safe to drop.
-    pub async fn wait(&self) {
-        self.handle.wait_until(|_: &IndexHandle| self.queue.is_ready()).await;
+    pub fn wait(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (handle, queue) = (Arc::clone(&self.handle), Arc::clone(&self.queue));
+        async move { handle.wait_until(|_: &IndexHandle| queue.is_ready()).await }
     }
 
     /// Whether every change up to and including `as_of`, a time read from the oracle before the last [`Tail::take`], was
@@ -171,6 +168,27 @@ pub struct Contents {
 }
 
 impl Contents {
+    /// What an index holds as of a time, once all of that is there.
+    ///
+    /// # Errors
+    /// A time that was compacted away, or an index that was dropped.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn of(handle: &IndexHandle, as_of: Timestamp) -> Result<Contents, ComputeError> {
+        handle.wait_until(|handle| handle.all_complete(as_of)).await;
+        Contents::new(handle, handle.snapshots(), as_of)
+    }
+
+    fn new(handle: &IndexHandle, snapshots: Vec<Arc<Snapshot>>, as_of: Timestamp) -> Result<Contents, ComputeError> {
+        handle.check()?;
+        let since = snapshots.iter().map(|snapshot| snapshot.since).max().unwrap_or(0);
+        match since > as_of {
+            true => Err(ComputeError::SinceAdvanced { id: handle.id, since, as_of }),
+            false => Ok(Contents { snapshots, as_of, at: 0, walk: None, hits: Hits::new() }),
+        }
+    }
+
     /// The next rows, about `rows_max` of them; `None` after the last.
     pub fn next_rows(&mut self, rows_max: usize) -> Option<Updates> {
         while let Some(snapshot) = self.snapshots.get(self.at) {

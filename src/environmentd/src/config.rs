@@ -64,6 +64,9 @@ pub struct Config {
     #[arg(long = "http-allowed-origin", env = "GLIMPSE_HTTP_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ';',
           value_parser = parse_origin)]
     pub http_allowed_origins: Vec<String>,
+    /// How long what was told to a reader of events is kept after the reader has gone, for one that goes on there
+    #[arg(long, env = "GLIMPSE_HTTP_SUBSCRIBE_HISTORY", default_value = "60s", value_parser = parse_ms)]
+    pub http_subscribe_history: Duration,
     /// The default of a system parameter, as NAME=VALUE; may be given several times
     #[arg(long = "system-parameter-default", env = "GLIMPSE_SYSTEM_PARAMETER_DEFAULT", value_name = "NAME=VALUE",
           value_parser = parse_pair, value_delimiter = ';')]

@@ -63,6 +63,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
             internal_addr: config.internal_http_listen_addr,
             request_bytes_max: config.request_bytes_max,
             origins: config.http_allowed_origins.clone(),
+            subscribe_history: config.http_subscribe_history,
         },
         &server,
         health.routes(),

@@ -56,6 +56,8 @@ impl SqlState {
     pub const INVALID_REGULAR_EXPRESSION: SqlState = SqlState("2201B");
     /// Invalid byte sequence for the encoding.
     pub const CHARACTER_NOT_IN_REPERTOIRE: SqlState = SqlState("22021");
+    /// A time whose state is not kept any more.
+    pub const SNAPSHOT_TOO_OLD: SqlState = SqlState("72000");
     /// A parameter has an invalid value.
     pub const INVALID_PARAMETER_VALUE: SqlState = SqlState("22023");
     /// A negative substring length.
@@ -238,6 +240,7 @@ const ALL: &[SqlState] = &[
     SqlState::INVALID_REGULAR_EXPRESSION,
     SqlState::CHARACTER_NOT_IN_REPERTOIRE,
     SqlState::INVALID_PARAMETER_VALUE,
+    SqlState::SNAPSHOT_TOO_OLD,
     SqlState::SUBSTRING_ERROR,
     SqlState::ARRAY_SUBSCRIPT_ERROR,
     SqlState::INVALID_TEXT_REPRESENTATION,

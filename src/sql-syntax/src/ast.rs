@@ -402,6 +402,15 @@ pub struct Subscribe {
     pub up_to: Option<sp::Expr>,
 }
 
+impl Subscribe {
+    /// Makes it begin with what has happened after a time, in microseconds since the epoch.
+    pub fn go_on(&mut self, after: u64) {
+        self.snapshot = false;
+        let at = sp::Expr::Value(sp::Value::Number(after.to_string(), false).into());
+        self.as_of = Some(AsOf { at_least: false, at });
+    }
+}
+
 /// What SUBSCRIBE follows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SubscribeTo {

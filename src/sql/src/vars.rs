@@ -169,6 +169,7 @@ struct Decoded {
     search_path: Vec<String>,
     isolation: IsolationLevel,
     statement_timeout: Option<Duration>,
+    subscribe_history: Option<Duration>,
     lock_timeout: Option<Duration>,
     idle_in_transaction_session_timeout: Option<Duration>,
     idle_session_timeout: Option<Duration>,
@@ -205,6 +206,7 @@ impl SessionVars {
                 search_path: Vec::new(),
                 isolation: IsolationLevel::StrictSerializable,
                 statement_timeout: None,
+                subscribe_history: None,
                 lock_timeout: None,
                 idle_in_transaction_session_timeout: None,
                 idle_session_timeout: None,
@@ -520,6 +522,11 @@ impl SessionVars {
         self.decoded.statement_timeout
     }
 
+    /// How long what a SUBSCRIBE has told is kept for one that goes on where it broke off.
+    pub fn subscribe_history(&self) -> Option<Duration> {
+        self.decoded.subscribe_history
+    }
+
     /// How long a statement may wait for an advisory lock.
     pub fn lock_timeout(&self) -> Option<Duration> {
         self.decoded.lock_timeout
@@ -677,6 +684,7 @@ impl SessionVars {
             isolation: IsolationLevel::from_name(value("transaction_isolation"))
                 .unwrap_or(IsolationLevel::StrictSerializable),
             statement_timeout: self.duration("statement_timeout"),
+            subscribe_history: self.duration("subscribe_history"),
             lock_timeout: self.duration("lock_timeout"),
             idle_in_transaction_session_timeout: self.duration("idle_in_transaction_session_timeout"),
             idle_session_timeout: self.duration("idle_session_timeout"),

@@ -10,20 +10,30 @@ use repr::sqlstate::SqlState;
 pub(crate) enum Format {
     /// The results of any number of statements.
     Results,
-    /// The rows of one statement, as objects in lines.
+    /// The rows of one statement.
+    Rows(Shape),
+    /// What happens to what one SUBSCRIBE follows.
+    Events,
+}
+
+/// What rows look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Objects in lines.
     Lines,
-    /// The rows of one statement, as lines of fields.
+    /// Lines of fields.
     Csv,
-    /// The rows of one statement, as a stream of Arrow batches.
+    /// A stream of Arrow batches.
     Arrow,
 }
 
 /// The names of each form, the proper one first.
-const NAMES: [(Format, &[&str]); 4] = [
+const NAMES: [(Format, &[&str]); 5] = [
     (Format::Results, &["application/json"]),
-    (Format::Lines, &["application/x-ndjson", "application/ndjson", "application/jsonl"]),
-    (Format::Csv, &["text/csv"]),
-    (Format::Arrow, &["application/vnd.apache.arrow.stream"]),
+    (Format::Rows(Shape::Lines), &["application/x-ndjson", "application/ndjson", "application/jsonl"]),
+    (Format::Rows(Shape::Csv), &["text/csv"]),
+    (Format::Rows(Shape::Arrow), &["application/vnd.apache.arrow.stream"]),
+    (Format::Events, &["text/event-stream"]),
 ];
 
 impl Format {
@@ -31,9 +41,10 @@ impl Format {
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Format::Results => "application/json",
-            Format::Lines => "application/x-ndjson",
-            Format::Csv => "text/csv; charset=utf-8; header=present",
-            Format::Arrow => "application/vnd.apache.arrow.stream",
+            Format::Rows(Shape::Lines) => "application/x-ndjson",
+            Format::Rows(Shape::Csv) => "text/csv; charset=utf-8; header=present",
+            Format::Rows(Shape::Arrow) => "application/vnd.apache.arrow.stream",
+            Format::Events => "text/event-stream",
         }
     }
 
@@ -83,13 +94,14 @@ mod tests {
         for (accept, format) in [
             ("*/*", Some(Format::Results)),
             ("application/json", Some(Format::Results)),
-            ("text/csv", Some(Format::Csv)),
-            ("TEXT/CSV; charset=utf-8", Some(Format::Csv)),
-            ("text/*", Some(Format::Csv)),
-            ("application/x-ndjson", Some(Format::Lines)),
-            ("application/vnd.apache.arrow.stream, */*;q=0.1", Some(Format::Arrow)),
-            ("text/csv;q=0.5, application/jsonl;q=0.9", Some(Format::Lines)),
-            ("*/*, application/json;q=0", Some(Format::Lines)),
+            ("text/csv", Some(Format::Rows(Shape::Csv))),
+            ("TEXT/CSV; charset=utf-8", Some(Format::Rows(Shape::Csv))),
+            ("text/*", Some(Format::Rows(Shape::Csv))),
+            ("text/event-stream", Some(Format::Events)),
+            ("application/x-ndjson", Some(Format::Rows(Shape::Lines))),
+            ("application/vnd.apache.arrow.stream, */*;q=0.1", Some(Format::Rows(Shape::Arrow))),
+            ("text/csv;q=0.5, application/jsonl;q=0.9", Some(Format::Rows(Shape::Lines))),
+            ("*/*, application/json;q=0", Some(Format::Rows(Shape::Lines))),
             ("text/html, application/xhtml+xml, */*;q=0.8", Some(Format::Results)),
             ("text/html", None),
             ("application/json;q=0", None),

@@ -28,6 +28,9 @@ const NOBODY: &str = "materialize";
 /// The same at the operators' port.
 const OPERATOR: &str = "mz_system";
 
+/// Where a browser says that the page is that sends a request.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// The key of what connections remember of passwords; of this process alone.
 static KEY: LazyLock<[u8; 32]> = LazyLock::new(rand::random);
 
@@ -171,7 +174,13 @@ fn host(request: &Parts) -> Result<&str, Refusal> {
 
 /// Refuses what a page of another origin has made a browser send, unless that is configured.
 fn check_origin(shared: &Shared, arrival: &Arrival, host: &str, headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(origin) = single(headers, header::ORIGIN)? else { return Ok(()) };
+    let Some(origin) = single(headers, header::ORIGIN)? else {
+        // An image or a frame of a page has none.
+        return match single(headers, SEC_FETCH_SITE)? {
+            Some("cross-site") => Err(denied("other pages may not send requests".to_owned())),
+            _ => Ok(()),
+        };
+    };
     let scheme = if arrival.is_encrypted { "https" } else { "http" };
     let is_own = format!("{scheme}://{host}").eq_ignore_ascii_case(origin);
     if is_own || shared.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {

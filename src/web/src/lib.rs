@@ -7,6 +7,7 @@
 //! - `identify`: who sends a request, and whether a page of somebody else's has made a browser send it;
 //! - `sql`: `POST /api/sql`: what is asked (`request`), which form the answer has (`format`): the results of any statements (`results`), or the
 //!   rows of one (`single`); `statements` runs them one after the other;
+//! - `events`: SUBSCRIBE as events, also by `GET /api/subscribe`;
 //! - `websocket`: `/api/experimental/sql`, a session for as long as the socket is open;
 //! - `printing`, `json`, `csv`: how rows look; `told`: how errors and notices do;
 //! - `outlet`: where what is printed goes; `sink`: a body that begins before its end is known.
@@ -16,6 +17,7 @@
 //! - A session that is not as new is never used for another request.
 
 mod csv;
+mod events;
 mod format;
 mod identify;
 mod json;

@@ -13,9 +13,10 @@ use ore::memory::Reservation;
 use repr::datum::from_array;
 use repr::row::{Stored, read_projected};
 use repr::sqlstate::SqlState;
-use repr::{ColumnDesc, Datum, RelationDesc};
+use repr::{ColumnDesc, Datum, RelationDesc, Timestamp};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes from which on a row is printed elsewhere.
 const LARGE_ROW: usize = 256 << 10;
@@ -32,6 +33,15 @@ pub(crate) trait Form: Send + 'static {
 
     /// What comes behind a row's last value.
     fn end(&mut self, out: &mut Vec<u8>);
+
+    /// What comes before rows are waited for that come as things happen: all below `upper` were given, if it is known how far they go.
+    fn pause(&mut self, _out: &mut Vec<u8>, _upper: Option<Timestamp>) {}
+
+    /// How long none may come before something is said, if anything is.
+    const SILENCE: Option<Duration> = None;
+
+    /// What is said then.
+    fn silence(&mut self, _out: &mut Vec<u8>) {}
 }
 
 /// Sends all rows. Errors: those of the rows, 0A000 of a value that cannot be printed, 08006 if nobody reads.
@@ -46,7 +56,29 @@ pub(crate) async fn send<F: Form>(
     let columns = Arc::clone(&rows.desc().desc);
     let (is_live, memory) = (rows.is_live(), Arc::clone(rows.session().message_memory()));
     let mut printing = Printing { form, columns, scratch: Vec::new() };
-    while let Some(chunk) = rows.next_rows().await? {
+    // What a large row takes until it was sent.
+    let mut held = Reservation::empty(&memory);
+    loop {
+        if is_live {
+            printing.form.pause(outlet.buffer(), rows.upper());
+        }
+        if outlet.buffer().len() >= PIECE_BYTES || (is_live && !outlet.buffer().is_empty()) {
+            outlet.flush().await?;
+            held = Reservation::empty(&memory);
+            // Others have their turn.
+            tokio::task::yield_now().await;
+        }
+        let chunk = match F::SILENCE {
+            None => rows.next_rows().await?,
+            Some(patience) => match tokio::time::timeout(patience, rows.next_rows()).await {
+                Ok(chunk) => chunk?,
+                Err(_) => {
+                    printing.form.silence(outlet.buffer());
+                    continue;
+                }
+            },
+        };
+        let Some(chunk) = chunk else { return Ok(()) };
         let out = outlet.buffer();
         // A large row is the last of its chunk, or a batch of its own.
         let large = match &chunk {
@@ -66,20 +98,12 @@ pub(crate) async fn send<F: Form>(
                 None
             }
         };
-        // Until it was sent.
-        let mut held = Reservation::empty(&memory);
         if let Some(large) = large {
             held.try_grow(large.bytes().saturating_mul(PRINTED_TIMES))?;
             let buffer = std::mem::take(outlet.buffer());
             (printing, *outlet.buffer()) = large.print(printing, buffer).await?;
         }
-        if outlet.buffer().len() >= PIECE_BYTES || is_live {
-            outlet.flush().await?;
-            // Others have their turn.
-            tokio::task::yield_now().await;
-        }
     }
-    Ok(())
 }
 
 /// Rows being printed.

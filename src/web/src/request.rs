@@ -145,6 +145,22 @@ pub(crate) struct Address {
     options: Option<String>,
 }
 
+/// The same of who follows something.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Followed {
+    /// SUBSCRIBE.
+    pub(crate) query: String,
+    options: Option<String>,
+}
+
+impl Followed {
+    /// What stands there beside the statement.
+    pub(crate) fn address(&self) -> Address {
+        Address { options: self.options.clone() }
+    }
+}
+
 impl Address {
     /// The parameters of the session, and among them the database. Errors: 400 of what are none.
     pub(crate) fn options(&self) -> Result<(Option<String>, Vec<(String, String)>), Refusal> {

@@ -6,7 +6,7 @@
 use crate::json;
 use crate::printing::send;
 use crate::request::Request;
-use crate::single::{check_ended, options};
+use crate::single::{check_ended, endless, options};
 use crate::sink::Sink;
 use crate::statements::{Teller, tell};
 use crate::told::{self, Refusal, Told};
@@ -14,7 +14,6 @@ use adapter::answer::Answer;
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
 use adapter::session::Session;
-use repr::sqlstate::SqlState;
 
 /// Results on their way out.
 pub(crate) struct Results<'s> {
@@ -81,14 +80,7 @@ impl Teller for Results<'_> {
                 self.begins_with(b"{\"ok\":");
                 json::string(&mut self.sink.buffer, &tag.to_string());
             }
-            Answer::Rows(rows) if rows.is_live() => {
-                let message = "SUBSCRIBE has no end, and this answer needs one";
-                return Err(AdapterError::with_hint(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    message,
-                    "Accept application/x-ndjson, or use the WebSocket.",
-                ));
-            }
+            Answer::Rows(rows) if rows.is_live() => return Err(endless()),
             Answer::Rows(mut rows) => {
                 self.begins_with(b"{\"desc\":");
                 let out = &mut self.sink.buffer;

@@ -4,8 +4,9 @@
 //! certificate, and agrees there on HTTP/2 or HTTP/1.1.
 //!
 //! Strangers may open any number of connections and send little or nothing: one that is one too many is closed at once, and one whose next
-//! request does not come in time is closed over HTTP/1.1, whether it is half a request or none.
+//! request does not come in time is closed, whether it is half a request or none.
 
+use crate::events::LAST_EVENT_ID;
 use crate::shared::Shared;
 use crate::single::COMMAND_TAG;
 use crate::sql;
@@ -44,6 +45,10 @@ const CONNECTIONS_MAX: usize = 16_384;
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// WebSockets that nobody has introduced themselves on and that may have sent something: each has a message in memory.
 const INTRODUCTIONS_MAX: usize = 2048;
+/// How long a client of HTTP/2 gets to take our goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Who holds a visitor of HTTP/2 between two requests: the connection, and what is called for each request.
+const HOLDERS: usize = 2;
 /// The largest head.
 const HEAD_BYTES_MAX: u32 = 32 << 10;
 /// Requests of a connection beside each other.
@@ -65,6 +70,8 @@ pub struct Config {
     pub request_bytes_max: usize,
     /// Pages of these origins (`https://example.com`) may send requests.
     pub origins: Vec<String>,
+    /// How long what was told in events is kept for who comes back, if a request does not say.
+    pub subscribe_history: Duration,
 }
 
 /// What else is served, by port.
@@ -104,14 +111,16 @@ impl Handle {
 pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Handle> {
     let (external, internal) = (listen(config.addr)?, listen(config.internal_addr)?);
     let (addr, internal_addr) = (external.local_addr()?, internal.local_addr()?);
-    let Config { request_bytes_max, origins, .. } = config;
+    let Config { request_bytes_max, origins, subscribe_history, .. } = config;
     // Who has no friends tells browsers of none.
     let cross_origin = if origins.is_empty() { None } else { Some(cross_origin(&origins)?) };
     let introductions = Semaphore::new(INTRODUCTIONS_MAX);
-    let shared = Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins, introductions });
+    let shared = Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins, subscribe_history, introductions });
     let ours = || {
-        let router =
-            Router::new().route("/api/sql", post(sql::sql)).route("/api/experimental/sql", get(websocket::websocket));
+        let router = Router::new()
+            .route("/api/sql", post(sql::sql))
+            .route("/api/subscribe", get(sql::subscribe))
+            .route("/api/experimental/sql", get(websocket::websocket));
         match &cross_origin {
             Some(cross_origin) => router.layer(cross_origin.clone()),
             None => router,
@@ -141,8 +150,8 @@ fn cross_origin(origins: &[String]) -> io::Result<CorsLayer> {
     let values = values.collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
     Ok(CorsLayer::new()
         .allow_origin(AllowOrigin::list(values))
-        .allow_methods([Method::POST])
-        .allow_headers([header::ACCEPT, header::AUTHORIZATION, header::CONTENT_TYPE])
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers([header::ACCEPT, header::AUTHORIZATION, header::CONTENT_TYPE, LAST_EVENT_ID])
         .expose_headers([COMMAND_TAG])
         .max_age(PREFLIGHT_AGE))
 }
@@ -196,16 +205,25 @@ impl Visited {
         let visitor = Arc::new(Visitor::new(Arc::clone(&self.shared), arrival, present));
         let (router, compressing, of) = (self.router.clone(), self.compressing.clone(), Arc::clone(&visitor));
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            of.note_request();
             request.extensions_mut().insert(Arc::clone(&of));
             let router = if request.headers().contains_key(header::ACCEPT_ENCODING) { &compressing } else { &router };
             TowerToHyperService::new(router.clone()).call(request)
         });
-        let served = match is_http2 {
-            true => Box::pin(self.http2(TokioIo::new(stream), service)).await,
-            false => self.http1(TokioIo::new(stream), service).await,
+        let served = async {
+            match is_http2 {
+                true => Box::pin(self.http2(TokioIo::new(stream), service, &visitor)).await,
+                false => self.http1(TokioIo::new(stream), service).await,
+            }
         };
-        if let Err(error) = served {
-            tracing::debug!(%error, peer = ?visitor.arrival.peer, "a HTTP connection ended");
+        tokio::select! {
+            biased;
+            served = served => if let Err(error) = served {
+                tracing::debug!(%error, peer = ?visitor.arrival.peer, "a HTTP connection ended");
+            },
+            () = visitor.abandoned() => {
+                tracing::debug!(peer = ?visitor.arrival.peer, "a HTTP connection was not read to its end");
+            }
         }
         visitor.leave().await;
     }
@@ -222,7 +240,7 @@ impl Visited {
         self.until_stopped(served, |served| served.graceful_shutdown()).await
     }
 
-    async fn http2<S, I>(&self, stream: I, service: S) -> hyper::Result<()>
+    async fn http2<S, I>(&self, stream: I, service: S, visitor: &Arc<Visitor>) -> hyper::Result<()>
     where
         S: hyper::service::HttpService<Incoming, ResBody = axum::body::Body>,
         S::Future: Send + 'static,
@@ -235,8 +253,14 @@ impl Visited {
             .keep_alive_timeout(PING_PATIENCE)
             .max_concurrent_streams(STREAMS_MAX)
             .max_header_list_size(HEAD_BYTES_MAX);
-        let served = pin!(http.serve_connection(stream, service));
-        self.until_stopped(served, |served| served.graceful_shutdown()).await
+        let mut served = pin!(http.serve_connection(stream, service));
+        tokio::select! {
+            biased;
+            served = self.until_stopped(served.as_mut(), |served| served.graceful_shutdown()) => return served,
+            () = visitor.rested(HEAD_PATIENCE, HOLDERS) => served.as_mut().graceful_shutdown(),
+        }
+        // Who has not even begun gets no longer.
+        tokio::time::timeout(GOODBYE, served).await.unwrap_or(Ok(()))
     }
 
     /// Serves a connection to its end; once the server stops, `finish` has it answer what it was asked for and no more.

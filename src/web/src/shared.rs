@@ -2,6 +2,7 @@
 
 use door::entrance::Entrance;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// What every connection shares.
@@ -12,6 +13,8 @@ pub(crate) struct Shared {
     pub(crate) request_bytes_max: usize,
     /// Pages of these origins may send requests.
     pub(crate) origins: Vec<String>,
+    /// How long what was told in events is kept after its reader has gone, if a request does not say.
+    pub(crate) subscribe_history: Duration,
     /// WebSockets may be introduced, so many at a time.
     pub(crate) introductions: Semaphore,
 }

@@ -4,7 +4,7 @@
 //! before the first row is an answer of its own, with a status; notices are not told.
 
 use crate::csv;
-use crate::format::Format;
+use crate::format::Shape;
 use crate::json;
 use crate::outlet::{Outlet, PIECE_BYTES};
 use crate::printing::{elsewhere, send};
@@ -37,18 +37,18 @@ const LARGE_BATCH: usize = 4 << 20;
 pub(crate) async fn answer(
     seat: &mut Seat,
     request: Request,
-    format: Format,
+    shape: Shape,
     sink: &mut Sink,
 ) -> Result<(), AdapterError> {
     let (statement, values) = one(request)?.asked();
-    let bytes_max = if format == Format::Arrow { ARROW_BATCH_BYTES } else { PIECE_BYTES };
+    let bytes_max = if shape == Shape::Arrow { ARROW_BATCH_BYTES } else { PIECE_BYTES };
     // What cannot be printed did not happen.
     match seat.answer(statement, values, Follows::Others, bytes_max).await? {
         Answer::Rows(mut rows) => {
             if rows.is_live() {
-                live(format, sink).await?;
+                live(shape, sink).await?;
             }
-            rows_of(&mut rows, format, sink).await?;
+            rows_of(&mut rows, shape, sink).await?;
         }
         Answer::Done(tag) => tag_of(sink, &tag.to_string()),
         Answer::Empty => {}
@@ -86,10 +86,9 @@ fn tag_of(sink: &mut Sink, tag: &str) {
 }
 
 /// Rows without an end are sent line by line, and so are not compressed together; that they are followed is told at once.
-async fn live(format: Format, sink: &mut Sink) -> Result<(), AdapterError> {
-    if format != Format::Lines {
-        let message = "SUBSCRIBE has no end, and an answer of this type needs one";
-        return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+async fn live(shape: Shape, sink: &mut Sink) -> Result<(), AdapterError> {
+    if shape != Shape::Lines {
+        return Err(endless());
     }
     if let Some(Head { headers }) = sink.head() {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("identity"));
@@ -97,20 +96,29 @@ async fn live(format: Format, sink: &mut Sink) -> Result<(), AdapterError> {
     sink.flush().await
 }
 
-async fn rows_of(rows: &mut Answering<'_>, format: Format, sink: &mut Sink) -> Result<(), AdapterError> {
+/// Refuses SUBSCRIBE where an answer has to end. Error 0A000.
+pub(crate) fn endless() -> AdapterError {
+    AdapterError::with_hint(
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "SUBSCRIBE has no end, and an answer of this type needs one",
+        "Accept text/event-stream or application/x-ndjson, or use the WebSocket.",
+    )
+}
+
+async fn rows_of(rows: &mut Answering<'_>, shape: Shape, sink: &mut Sink) -> Result<(), AdapterError> {
     let desc = Arc::clone(rows.desc());
     let options = options(rows);
-    match format {
-        Format::Lines | Format::Results => {
+    match shape {
+        Shape::Lines => {
             check_names(&desc.desc)?;
             send(rows, json::Line::new(&desc.desc, options), sink).await
         }
-        Format::Csv => {
+        Shape::Csv => {
             let form = csv::Line::new(&desc.desc, options);
             form.header(&mut sink.buffer, &desc.desc);
             send(rows, form, sink).await
         }
-        Format::Arrow => batches(rows, &desc.desc, sink).await,
+        Shape::Arrow => batches(rows, &desc.desc, sink).await,
     }
 }
 

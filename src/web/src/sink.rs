@@ -90,12 +90,14 @@ impl Outlet for Sink {
 /// Work that writes an answer, and hands back where it wrote.
 type Work = BoxFuture<'static, (Sink, Result<(), Refusal>)>;
 
-/// The answer that `write` writes, from its first piece on. Its body has to be read for the rest to be done.
+/// The answer that `write` writes, from its first piece on. Its body has to be read for the rest to be done: of one that goes on,
+/// `watch` is kept meanwhile.
 ///
 /// # Cancellation
 /// Ends the work.
-pub(crate) async fn answered<F>(head: Head, write: impl FnOnce(Sink) -> F) -> Response
+pub(crate) async fn answered<F, W>(head: Head, write: impl FnOnce(Sink) -> F, watch: impl FnOnce() -> W) -> Response
 where
+    W: Send + Unpin + 'static,
     F: Future<Output = (Sink, Result<(), Refusal>)> + Send + 'static,
 {
     let (tx, mut pieces) = mpsc::channel(1);
@@ -103,7 +105,9 @@ where
     tokio::select! {
         biased;
         piece = pieces.recv() => match piece {
-            Some(Piece::Head(head)) => head.with(Body::from_stream(Pieces { state: State::Working(work), pieces })),
+            Some(Piece::Head(head)) => {
+                head.with(Body::from_stream(Pieces { state: State::Working(work), pieces, _watch: watch() }))
+            }
             Some(Piece::Data(_)) | None => {
                 tracing::error!("an answer has no head");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
@@ -122,9 +126,10 @@ where
 }
 
 /// A body in pieces.
-struct Pieces {
+struct Pieces<W> {
     state: State,
     pieces: mpsc::Receiver<Piece>,
+    _watch: W,
 }
 
 /// Where the rest of a body comes from, once the pieces that were sent are taken.
@@ -137,7 +142,7 @@ enum State {
     Over,
 }
 
-impl Stream for Pieces {
+impl<W: Unpin> Stream for Pieces<W> {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
@@ -189,7 +194,7 @@ mod tests {
             sink.buffer.resize(rest, b'y');
             (sink, end)
         };
-        let response = answered(Head::of("text/plain"), write).await;
+        let response = answered(Head::of("text/plain"), write, || ()).await;
         let status = response.status();
         let body = axum::body::to_bytes(response.into_body(), usize::MAX).await;
         (status, body.map(|bytes| bytes.len()).map_err(drop))
@@ -219,7 +224,7 @@ mod tests {
             }
             (sink, Ok(()))
         };
-        let response = answered(Head::of("text/plain"), write).await;
+        let response = answered(Head::of("text/plain"), write, || ()).await;
         tokio::task::yield_now().await;
         assert!(count.load(std::sync::atomic::Ordering::Relaxed) <= 2);
         let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("it is whole");

@@ -1,9 +1,10 @@
-//! `POST /api/sql`: statements in, their results out. A request is a transaction of its own.
+//! `POST /api/sql`: statements in, their results out. A request is a transaction of its own. `GET /api/subscribe`: events out.
 
-use crate::format::Format;
+use crate::events::{self, Following};
+use crate::format::{Format, Shape};
 use crate::identify::{self, identify};
 use crate::printing::elsewhere;
-use crate::request::{Address, LARGE_BODY, Request, drain, read_body, weight};
+use crate::request::{Address, Followed, LARGE_BODY, Request, drain, read_body, weight};
 use crate::results::Results;
 use crate::single;
 use crate::sink::{Head, Sink, answered};
@@ -20,49 +21,104 @@ use ore::memory::Reservation;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
-/// The handler.
+/// How long what was told is kept for who comes back: a parameter of the session.
+const HISTORY: &str = "subscribe_history";
+
+/// What a request is answered with.
+enum Asked {
+    /// The results of statements.
+    Results(Request),
+    /// The rows of one.
+    Rows(Request, Shape),
+    /// What happens.
+    Events(Following),
+}
+
+/// Who asks, and where.
+struct Welcome {
+    entrance: Arc<Entrance>,
+    place: Place,
+}
+
+/// `POST /api/sql`.
 pub(crate) async fn sql(
     Extension(visitor): Extension<Arc<Visitor>>,
     request: extract::Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let (entrance, place, format) = match welcome(&visitor, &parts).await {
-        Ok(welcome) => welcome,
+    let welcomed = async {
+        let Parameters(address) = Parameters::<Address>::try_from_uri(&parts.uri)
+            .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
+        let welcome = welcome(&visitor, &parts, &address).await?;
+        let (format, after) = (Format::accepted(&parts.headers)?, events::last_event(&parts.headers)?);
+        check_json(&parts.headers)?;
+        Ok::<_, Refusal>((welcome, format, after))
+    };
+    let (welcome, format, after) = match welcomed.await {
+        Ok(welcomed) => welcomed,
         Err(refusal) => {
             drain(body).await;
             return Err(refusal);
         }
     };
-    let (bytes_max, memory) = (visitor.shared.request_bytes_max, entrance.client().message_memory());
+    let (bytes_max, memory) = (visitor.shared.request_bytes_max, welcome.entrance.client().message_memory());
     let (body, mut memory) = read_body(body, bytes_max, memory).await?;
     memory.try_grow(weight(&body)).map_err(AdapterError::from)?;
-    let request = match body.len() > LARGE_BODY {
-        true => elsewhere(move || Request::parse(&body)).await?,
-        false => Request::parse(&body)?,
+    let is_large = body.len() > LARGE_BODY;
+    let read = move || {
+        let request = Request::parse(&body)?;
+        Ok::<_, Refusal>(match format {
+            Format::Results => Asked::Results(request),
+            Format::Rows(shape) => Asked::Rows(request, shape),
+            Format::Events => Asked::Events(Following::of(request, after)?),
+        })
     };
-    let seated = visitor.seat(&entrance, place)?;
-    let answer = answered(Head::of(format.content_type()), |sink| run(seated, (request, memory), format, sink)).await;
-    if door::server::is_crowded() {
-        // What others have asked meanwhile is answered first, and then everything sent.
-        tokio::task::yield_now().await;
-    }
-    Ok(answer)
+    let asked = if is_large { elsewhere(read).await? } else { read()? };
+    answer(visitor, welcome, (asked, memory), format).await
 }
 
-/// Whose request it is, where it goes, and which form its answer has, all of which is known before its body comes.
-async fn welcome(visitor: &Visitor, parts: &Parts) -> Result<(Arc<Entrance>, Place, Format), Refusal> {
+/// `GET /api/subscribe`: the same of events, for whoever can do no more than open an address.
+pub(crate) async fn subscribe(Extension(visitor): Extension<Arc<Visitor>>, parts: Parts) -> Result<Response, Refusal> {
+    let Parameters(followed) = Parameters::<Followed>::try_from_uri(&parts.uri)
+        .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
+    let welcome = welcome(&visitor, &parts, &followed.address()).await?;
+    let after = events::last_event(&parts.headers)?;
+    let asked = Asked::Events(Following::of(Request::Simple(followed.query), after)?);
+    let memory = Reservation::empty(welcome.entrance.client().message_memory());
+    answer(visitor, welcome, (asked, memory), Format::Events).await
+}
+
+/// Whose request it is and where it goes, which is known before its body comes.
+async fn welcome(visitor: &Visitor, parts: &Parts, address: &Address) -> Result<Welcome, Refusal> {
     if parts.version < Version::HTTP_11 {
         // Its bodies end with their connection, whether they are whole or not.
         let message = "HTTP/1.1 or HTTP/2 is needed: an answer that breaks off would look whole";
         return Err(Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, SqlState::PROTOCOL_VIOLATION, message));
     }
-    let Parameters(address) = Parameters::<Address>::try_from_uri(&parts.uri)
-        .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
     let (database, options) = address.options()?;
     let (entrance, user, database) = identify(visitor, parts, database).await?;
-    let format = Format::accepted(&parts.headers)?;
-    check_json(&parts.headers)?;
-    Ok((entrance, Place { user, database, options }, format))
+    Ok(Welcome { entrance, place: Place { user, database, options } })
+}
+
+/// Answers in a session of whoever asks.
+async fn answer(
+    visitor: Arc<Visitor>,
+    Welcome { entrance, mut place }: Welcome,
+    asked: (Asked, Reservation),
+    format: Format,
+) -> Result<Response, Refusal> {
+    if format == Format::Events && !place.options.iter().any(|(name, _)| name == HISTORY) {
+        place.options.push((HISTORY.to_owned(), visitor.shared.subscribe_history.as_millis().to_string()));
+    }
+    let seated = visitor.seat(&entrance, place)?;
+    let ended = seated.shutdown();
+    let write = |sink| run(seated, asked, sink);
+    let answer = answered(Head::of(format.content_type()), write, || visitor.watch(ended)).await;
+    if door::server::is_crowded() {
+        // What others have asked meanwhile is answered first, and then everything sent.
+        tokio::task::yield_now().await;
+    }
+    Ok(answer)
 }
 
 /// Refuses a body that does not say that it is JSON: others a browser sends for anybody's page, without asking us.
@@ -85,15 +141,15 @@ fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {
 /// Runs a request, and gives the session back.
 async fn run(
     mut seated: Seated,
-    (request, _memory): (Request, Reservation),
-    format: Format,
+    (asked, _memory): (Asked, Reservation),
     mut sink: Sink,
 ) -> (Sink, Result<(), Refusal>) {
     let ended = seated.shutdown();
     let answering = async {
-        match format {
-            Format::Results => Results::new(&mut sink).of(&mut seated, request).await,
-            one => Ok(single::answer(&mut seated, request, one, &mut sink).await?),
+        match asked {
+            Asked::Results(request) => Results::new(&mut sink).of(&mut seated, request).await,
+            Asked::Rows(request, shape) => Ok(single::answer(&mut seated, request, shape, &mut sink).await?),
+            Asked::Events(following) => Ok(events::answer(&mut seated, following, &mut sink).await?),
         }
     };
     let done = tokio::select! {

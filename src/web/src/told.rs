@@ -126,6 +126,7 @@ pub(crate) fn status_of(sqlstate: SqlState) -> StatusCode {
         SqlState::INSUFFICIENT_PRIVILEGE | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             return StatusCode::FORBIDDEN;
         }
+        SqlState::SNAPSHOT_TOO_OLD => return StatusCode::GONE,
         SqlState::QUERY_CANCELED => return StatusCode::REQUEST_TIMEOUT,
         SqlState::INTERNAL_ERROR => return StatusCode::INTERNAL_SERVER_ERROR,
         _ => {}
@@ -152,6 +153,7 @@ mod tests {
             (SqlState::INVALID_PASSWORD, 401),
             (SqlState::INSUFFICIENT_PRIVILEGE, 403),
             (SqlState::QUERY_CANCELED, 408),
+            (SqlState::SNAPSHOT_TOO_OLD, 410),
             (SqlState::UNIQUE_VIOLATION, 409),
             (SqlState::SERIALIZATION_FAILURE, 409),
             (SqlState::TOO_MANY_CONNECTIONS, 503),

@@ -4,15 +4,20 @@ use crate::shared::Shared;
 use crate::told::Refusal;
 use adapter::seat::Seat;
 use door::entrance::{Arrival, Entrance};
-use ore::task::spawn;
+use ore::task::{JoinHandle, spawn};
 use parking_lot::Mutex;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Sessions that a connection keeps: of HTTP/2, where requests come beside each other, as many as are used at once by most.
 const IDLE_MAX: usize = 8;
+/// How long a client gets to take the end of an answer whose session has ended.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Whose session it is, and how it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +41,9 @@ pub(crate) struct Visitor {
     /// Whose name and password came and were right: the keyed hash of both. See `identify`.
     pub(crate) proved: Mutex<Option<(String, [u8; 32])>>,
     idle: Mutex<Vec<(Place, Seat)>>,
+    request_count: AtomicU64,
+    /// Told when the connection has to end although its client does not read.
+    abandoned: Notify,
     /// A WebSocket goes on having it.
     _present: Present,
 }
@@ -50,7 +58,46 @@ pub(crate) struct Seated {
 
 impl Visitor {
     pub(crate) fn new(shared: Arc<Shared>, arrival: Arrival, present: Present) -> Visitor {
-        Visitor { shared, arrival, proved: Mutex::default(), idle: Mutex::default(), _present: present }
+        Visitor {
+            shared,
+            arrival,
+            proved: Mutex::default(),
+            idle: Mutex::default(),
+            request_count: AtomicU64::new(0),
+            abandoned: Notify::new(),
+            _present: present,
+        }
+    }
+
+    /// Notes that a request has come.
+    pub(crate) fn note_request(&self) {
+        self.request_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns once no request has come and none was being answered for as long as this takes. `holders` hold the visitor and are no
+    /// requests.
+    pub(crate) async fn rested(self: &Arc<Visitor>, patience: Duration, holders: usize) {
+        loop {
+            let before = self.request_count.load(Ordering::Relaxed);
+            tokio::time::sleep(patience).await;
+            if self.request_count.load(Ordering::Relaxed) == before && Arc::strong_count(self) <= holders {
+                return;
+            }
+        }
+    }
+
+    /// Returns when the connection is to end although its client does not read.
+    pub(crate) async fn abandoned(&self) {
+        self.abandoned.notified().await;
+    }
+
+    /// As long as this is held, the connection ends a moment after the session has: who waits for a client to read does not see that.
+    pub(crate) fn watch(self: Arc<Visitor>, ended: CancellationToken) -> JoinHandle<()> {
+        spawn("session_watch", async move {
+            ended.cancelled().await;
+            tokio::time::sleep(GOODBYE).await;
+            self.abandoned.notify_one();
+        })
     }
 
     /// A session for a user who may have one: one that is as new, or a new one. Errors: those of a connection.

@@ -5,6 +5,7 @@ use crate::error::AdapterError;
 use crate::response::{Chunk, Rows};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::DataType;
+use repr::Timestamp;
 use repr::row::RowCodec;
 use std::sync::Arc;
 
@@ -33,6 +34,11 @@ impl Batches {
     /// Whether they come as things happen.
     pub(crate) fn is_live(&self) -> bool {
         self.rows.is_live()
+    }
+
+    /// Of rows that come as things happen, the time below which everything was given, if nothing is left to be given.
+    pub(crate) fn upper(&self) -> Option<Timestamp> {
+        self.rows.upper().filter(|_| self.left.is_none())
     }
 
     /// Waits until there are rows, or an end.

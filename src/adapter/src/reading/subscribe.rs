@@ -1,29 +1,32 @@
 //! SUBSCRIBE: what a query's answer is, and then every change of it.
 //!
-//! 1. A relation with an index is followed through the index; for anything else the committer starts a dataflow that lives
-//!    as long as the subscription.
+//! 1. A relation with an index is followed through the index; for anything else the committer starts a dataflow. Who follows the same
+//!    in the same form follows it together ([`stream`]), and the dataflow ends after the last of them.
 //! 2. The contents as of the first time come first, then the changes in order, each time whole, as Arrow batches: so they go
 //!    to the client, into a cursor or through COPY as any rows do.
 //! 3. A change is given when the oracle has reached its time: no other session can then read an older state.
 //!
-//! A client that does not read makes its connection stop pulling; what is published meanwhile waits in the tail's queue
-//! up to [`QUEUE_BYTES_MAX`], and beyond that the subscription ends with an error.
+//! A client that does not read makes its connection stop pulling; what happens meanwhile waits in the stream's history as far as there is
+//! room, and beyond that the subscription ends with an error. One that breaks off goes on from the history
+//! (`WITH (SNAPSHOT = false) AS OF` the last time that it has seen) as long as `subscribe_history` says.
 
 mod lines;
+pub(crate) mod stream;
 
 use crate::error::AdapterError;
 use crate::reading::subscribe::lines::Lines;
+use crate::reading::subscribe::stream::{Dataflow, Followed, Follower, Started, Stream, Subject};
 use crate::response::Rows;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::status::Status;
 use arrow::array::RecordBatch;
 use committer::plans::Target;
-use compute_client::error::{ComputeError, decode_error};
+use compute_client::error::ComputeError;
 use compute_client::index::IndexHandle;
 use compute_client::peek::Bound;
 use compute_client::plan::lower::lower;
-use compute_client::tail::{At, Contents, Tail};
+use compute_client::tail::{Contents, Tail};
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use engine::error::SqlError;
@@ -31,11 +34,14 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, Timestamp, Updates};
 use sql::plan::privileges::{Right, check_rights};
 use sql::plan::{EnvelopePlan, ReadPlan, SubscribePlan, TimePlan};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What may wait for a client that does not read.
+/// The longest `subscribe_history`.
+const KEEP_MAX: Duration = Duration::from_secs(3600);
+/// What may wait for a stream's task.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Lines of a batch.
 const BATCH_LINES: usize = 4_096;
@@ -49,48 +55,46 @@ impl Session {
             let message = "SUBSCRIBE to what the transaction has written is not supported";
             return Err(AdapterError::with_hint(SqlState::FEATURE_NOT_SUPPORTED, message, "Commit first."));
         }
-        let as_of = match &subscribe.as_of {
-            Some(time) => self.given_time(time, &plan.select.depends_on).await?,
-            None => self.read_ts_for(&plan.select.depends_on).await?,
-        };
+        let keep = self.settings.vars.subscribe_history().unwrap_or_default();
+        if keep > KEEP_MAX {
+            let message = format!("subscribe_history is {} s at most", KEEP_MAX.as_secs());
+            return Err(AdapterError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
         let up_to = subscribe.up_to.as_ref().map(|time| self.time(time)).transpose()?;
-        let hold = self.shared.holds.acquire(as_of);
-        let (handle, dataflow) = match self.followed(subscribe) {
-            Some(handle) => (handle, None),
-            None => {
-                let (handle, dataflow) = self.transient(plan, as_of).await?;
-                (handle, Some(dataflow))
+        let Begun { as_of, contents, follower } = loop {
+            if let Some(begun) = self.begin_to_follow(plan, subscribe, keep).await? {
+                break begun;
             }
         };
-        let (contents, tail) = Tail::since(handle, as_of, QUEUE_BYTES_MAX).await.map_err(|error| ended(&error))?;
-        drop(hold);
-        let lines = Lines::new(plan, subscribe)?;
         let upper = as_of + 1;
         let mut following = Following {
             shared: Arc::clone(&self.shared),
-            tail,
+            follower,
             contents: None,
-            lines,
+            lines: Lines::new(plan, subscribe)?,
             is_progressing: subscribe.progress,
             rights: plan.select.rights.clone(),
             // Of what happened since it was planned, nothing is known.
             revision: u64::MAX,
-            waiting: BTreeMap::new(),
-            upper,
             told: upper,
             up_to,
             is_over: up_to.is_some_and(|up_to| up_to <= as_of),
             batches: VecDeque::new(),
-            _dataflow: dataflow,
+            given: Arc::new(AtomicU64::new(0)),
         };
         if subscribe.progress && !following.is_over {
             following.lines.progress(as_of);
         }
-        if subscribe.snapshot {
-            following.contents = Some((as_of, contents));
-        } else if let Some(error) = contents.first_error() {
-            return Err(error.into());
+        match contents {
+            Some(contents) if subscribe.snapshot => following.contents = Some((as_of, contents)),
+            Some(contents) => contents.first_error().map_or(Ok(()), Err)?,
+            None => {}
         }
+        if !following.is_over {
+            following.start()?;
+            following.note_given();
+        }
+        let given = Arc::clone(&following.given);
         let schema = Arc::clone(&plan.desc.schema);
         let batches = futures::stream::try_unfold(following, |mut following| async move {
             let batch = following.next().await.map_err(|error| {
@@ -99,7 +103,66 @@ impl Session {
             Ok(batch.map(|batch| (batch, following)))
         });
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
-        Ok(Rows::live(stream, self.interrupt_without_timeout()))
+        Ok(Rows::live(stream, given, self.interrupt_without_timeout()))
+    }
+
+    /// Begins to follow, together with whoever follows the same; `None` if those have stopped in this moment.
+    async fn begin_to_follow(
+        &mut self,
+        plan: &ReadPlan,
+        subscribe: &SubscribePlan,
+        keep: Duration,
+    ) -> Result<Option<Begun>, AdapterError> {
+        let (shared, interrupt) = (Arc::clone(&self.shared), self.interrupt());
+        let stream = shared.streams.of(self.subject(plan, subscribe)?, &shared);
+        if let (Some(time), false) = (&subscribe.as_of, subscribe.snapshot) {
+            // What was told may be older than what is readable.
+            let after = self.time_of_statement(time)?;
+            if let Some(follower) = stream.resume(keep, after) {
+                return Ok(Some(Begun { as_of: after, contents: None, follower }));
+            }
+        }
+        let mut as_of = self.first_time(plan, subscribe).await?;
+        let mut hold = shared.holds.acquire(as_of);
+        let starting = stream.follow(keep, || start(&shared, &stream, plan, subscribe, as_of));
+        let Some(mut follower) = interrupt.guard(starting).await?? else { return Ok(None) };
+        if follower.base() > as_of {
+            // It has begun since, or has forgotten.
+            as_of = self.first_time(plan, subscribe).await?;
+            hold = shared.holds.acquire(as_of);
+        }
+        if follower.base() > as_of {
+            // A time of the past, or a transaction's.
+            let alone = Stream::alone(self.subject(plan, subscribe)?, &shared);
+            let starting = alone.follow(keep, || start(&shared, &alone, plan, subscribe, as_of));
+            let Some(own) = interrupt.guard(starting).await?? else { return Ok(None) };
+            follower = own;
+        }
+        let contents = interrupt.guard(Contents::of(follower.handle(), as_of)).await?;
+        let contents = contents.map_err(|error| ended(&error))?;
+        drop(hold);
+        follower.skip(as_of);
+        Ok(Some(Begun { as_of, contents: Some(contents), follower }))
+    }
+
+    /// Where a subscription begins.
+    async fn first_time(&mut self, plan: &ReadPlan, subscribe: &SubscribePlan) -> Result<Timestamp, AdapterError> {
+        match &subscribe.as_of {
+            Some(time) => self.given_time(time, &plan.select.depends_on).await,
+            None => self.read_ts_for(&plan.select.depends_on).await,
+        }
+    }
+
+    /// What is followed, and how.
+    fn subject(&self, plan: &ReadPlan, subscribe: &SubscribePlan) -> Result<Subject, AdapterError> {
+        let followed = match self.followed(subscribe) {
+            Some(handle) => Followed::Index(handle),
+            None => Followed::Query(
+                lower(&plan.select.logical, &self.shared.engine)?,
+                self.settings.vars.cluster().to_owned(),
+            ),
+        };
+        Ok(Subject { followed, envelope: subscribe.envelope.clone(), schema: Arc::clone(&plan.desc.schema) })
     }
 
     /// An index that has all that is followed.
@@ -110,41 +173,34 @@ impl Session {
         indexes.iter().map(|index| &index.handle).find(|handle| is_readable(handle)).cloned()
     }
 
-    /// A dataflow of the subscription's own.
-    async fn transient(
-        &mut self,
-        plan: &ReadPlan,
-        as_of: Timestamp,
-    ) -> Result<(Arc<IndexHandle>, Dataflow), AdapterError> {
-        let lir = lower(&plan.select.logical, &self.shared.engine)?;
-        let target = Target { plan: lir, cluster: self.settings.vars.cluster().to_owned() };
-        let handle = self.shared.committer.subscribe(target, plan.select.depends_on.clone(), as_of).await?;
-        let dataflow = Dataflow { id: handle.id, shared: Arc::clone(&self.shared) };
-        Ok((handle, dataflow))
-    }
-
     /// The time that AS OF gives, which must be readable.
     pub(crate) async fn given_time(
         &mut self,
         time: &TimePlan,
         collections: &[GlobalId],
     ) -> Result<Timestamp, AdapterError> {
-        if self.transaction.status != Status::Idle {
-            let message = "AS OF in a transaction block is not supported";
-            let hint = "A transaction reads everything as of its first read.";
-            return Err(AdapterError::with_hint(SqlState::FEATURE_NOT_SUPPORTED, message, hint));
-        }
-        let given = self.time(time)?;
+        let given = self.time_of_statement(time)?;
         let (since, upper) = (self.since_of(collections), self.now().await?.saturating_add(1));
         let as_of = if time.at_least { given.max(since) } else { given };
         if as_of < since || as_of >= upper {
+            let is_past = as_of < since;
             return Err(AdapterError::with_detail(
-                SqlState::INVALID_PARAMETER_VALUE,
+                if is_past { SqlState::SNAPSHOT_TOO_OLD } else { SqlState::INVALID_PARAMETER_VALUE },
                 format!("timestamp {given} is not readable"),
                 format!("What is read is readable in [{since}, {upper})."),
             ));
         }
         Ok(as_of)
+    }
+
+    /// The time that AS OF gives, whether it is readable or not.
+    fn time_of_statement(&self, time: &TimePlan) -> Result<Timestamp, AdapterError> {
+        if self.transaction.status != Status::Idle {
+            let message = "AS OF in a transaction block is not supported";
+            let hint = "A transaction reads everything as of its first read.";
+            return Err(AdapterError::with_hint(SqlState::FEATURE_NOT_SUPPORTED, message, hint));
+        }
+        self.time(time)
     }
 
     fn time(&self, time: &TimePlan) -> Result<Timestamp, AdapterError> {
@@ -170,16 +226,33 @@ impl Session {
     }
 }
 
-/// The dataflow of a subscription; it ends when this is dropped.
-struct Dataflow {
-    id: GlobalId,
-    shared: Arc<Shared>,
+/// Starts a stream of everything after a time.
+async fn start(
+    shared: &Arc<Shared>,
+    stream: &Stream,
+    plan: &ReadPlan,
+    subscribe: &SubscribePlan,
+    as_of: Timestamp,
+) -> Result<Started, AdapterError> {
+    let (handle, dataflow) = match &stream.subject.followed {
+        Followed::Index(handle) => (Arc::clone(handle), None),
+        Followed::Query(_, cluster) => {
+            let target = Target { plan: lower(&plan.select.logical, &shared.engine)?, cluster: cluster.clone() };
+            let handle = shared.committer.subscribe(target, plan.select.depends_on.clone(), as_of).await?;
+            let dataflow = Dataflow { id: handle.id, shared: Arc::clone(shared) };
+            (handle, Some(dataflow))
+        }
+    };
+    let (_, tail) = Tail::since(handle, as_of, QUEUE_BYTES_MAX).await.map_err(|error| ended(&error))?;
+    Ok(Started::new(tail, as_of, Lines::new(plan, subscribe)?, shared, dataflow))
 }
 
-impl Drop for Dataflow {
-    fn drop(&mut self) {
-        self.shared.committer.unsubscribe(self.id);
-    }
+/// Where a subscription begins.
+struct Begun {
+    as_of: Timestamp,
+    /// What was there then, unless that was told before.
+    contents: Option<Contents>,
+    follower: Follower,
 }
 
 fn ended(error: &ComputeError) -> AdapterError {
@@ -195,7 +268,7 @@ fn ended(error: &ComputeError) -> AdapterError {
 /// A subscription in progress.
 struct Following {
     shared: Arc<Shared>,
-    tail: Tail,
+    follower: Follower,
     /// What is there as of the first time, until all of it was given.
     contents: Option<(Timestamp, Contents)>,
     lines: Lines,
@@ -203,16 +276,13 @@ struct Following {
     /// What is read under whose rights, and the revision of the catalog under which these were there.
     rights: Vec<Right>,
     revision: u64,
-    /// Changes whose time has not come.
-    waiting: BTreeMap<Timestamp, At>,
-    /// Everything below is in `waiting` or was given.
-    upper: Timestamp,
     /// Everything below was given.
     told: Timestamp,
     up_to: Option<Timestamp>,
     is_over: bool,
     batches: VecDeque<RecordBatch>,
-    _dataflow: Option<Dataflow>,
+    /// For whoever reads: below this time everything has been given.
+    given: Arc<AtomicU64>,
 }
 
 impl Following {
@@ -223,6 +293,7 @@ impl Following {
     async fn next(&mut self) -> Result<Option<RecordBatch>, AdapterError> {
         loop {
             if let Some(batch) = self.batches.pop_front() {
+                self.note_given();
                 return Ok(Some(batch));
             }
             if self.is_over {
@@ -232,20 +303,30 @@ impl Following {
                 self.start()?;
                 continue;
             }
-            // Registered before the oracle is asked: a time that comes in between is not missed.
-            let shared = Arc::clone(&self.shared);
-            let raised = shared.committer.raised();
-            tokio::pin!(raised);
-            raised.as_mut().enable();
-            self.advance()?;
+            // Registered before it is looked for: what happens in between is not missed.
+            let (shared, stream) = (Arc::clone(&self.shared), Arc::clone(self.follower.stream()));
+            let happened = stream.happened();
+            tokio::pin!(happened);
+            happened.as_mut().enable();
+            self.gather()?;
+            self.note_given();
             if self.batches.is_empty() && !self.is_over {
                 let clock = self.next_look();
                 tokio::select! {
-                    () = self.tail.wait() => {}
-                    () = &mut raised => {}
-                    () = clock => shared.committer.tick().await?,
+                    () = happened => {}
+                    () = clock => {
+                        shared.committer.tick().await?;
+                        stream.advance();
+                    }
                 }
             }
+        }
+    }
+
+    /// Tells how far what was given goes, if nothing is left to be given.
+    fn note_given(&self) {
+        if self.batches.is_empty() && self.contents.is_none() {
+            self.given.store(self.told, Ordering::Relaxed);
         }
     }
 
@@ -258,20 +339,23 @@ impl Following {
         }
         let is_streamed = matches!(self.lines.envelope, EnvelopePlan::Diff);
         let mut rows = Updates::new();
-        while let Some(more) = contents.next_rows(BATCH_LINES) {
+        while self.batches.is_empty() {
+            let Some(more) = contents.next_rows(BATCH_LINES) else {
+                self.contents = None;
+                self.lines.rows(as_of, &rows)?;
+                if self.is_progressing {
+                    self.lines.progress(as_of + 1);
+                }
+                return self.lines.flush(&mut self.batches, true);
+            };
             if is_streamed {
                 self.lines.rows(as_of, &more)?;
                 self.lines.flush(&mut self.batches, false)?;
-                return Ok(());
+            } else {
+                rows.extend(&more);
             }
-            rows.extend(&more);
         }
-        self.contents = None;
-        self.lines.rows(as_of, &rows)?;
-        if self.is_progressing {
-            self.lines.progress(as_of + 1);
-        }
-        self.lines.flush(&mut self.batches, true)
+        Ok(())
     }
 
     /// Ends with 42501 once somebody has taken a right away that it needs. Nothing that happened after that is given.
@@ -285,24 +369,12 @@ impl Following {
     }
 
     /// Gives what has happened.
-    fn advance(&mut self) -> Result<(), AdapterError> {
-        let read_ts = self.shared.oracle.known_ts();
-        while let Some(changes) = self.tail.take().map_err(|error| ended(&error))? {
-            self.upper = changes.upper;
-            self.waiting.extend(changes.at);
-        }
-        // After the time was taken, so that what is given does not come after what took the right away.
+    fn gather(&mut self) -> Result<(), AdapterError> {
+        let taken = self.follower.take(self.up_to)?;
+        // After that was taken, so that what is given does not come after what took the right away.
         self.check_rights()?;
-        // Nothing that the oracle has reached is outstanding if all of it was published.
-        let known = if self.tail.is_complete(read_ts) { read_ts + 1 } else { self.upper.min(read_ts + 1) };
-        let limit = self.up_to.map_or(known, |up_to| known.min(up_to));
-        let later = self.waiting.split_off(&limit);
-        for (ts, at) in std::mem::replace(&mut self.waiting, later) {
-            if let Some((error, _)) = at.errs.iter().find(|(_, diff)| *diff > 0) {
-                return Err(decode_error(error).into());
-            }
-            self.lines.rows(ts, &at.oks)?;
-        }
+        self.batches.extend(taken.batches);
+        let limit = self.up_to.map_or(taken.upper, |up_to| taken.upper.min(up_to));
         if self.is_progressing && limit > self.told {
             self.lines.progress(limit);
         }

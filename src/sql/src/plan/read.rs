@@ -67,7 +67,7 @@ pub struct SubscribePlan {
 }
 
 /// The form in which changes are given; columns by position.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum EnvelopePlan {
     /// Rows with multiplicities.
     Diff,
@@ -89,7 +89,7 @@ pub enum SortColumn {
 }
 
 /// The columns of a row, taken apart.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Keyed {
     /// Those of the key, as they were listed.
     pub key: Vec<usize>,

@@ -285,6 +285,12 @@ pub static SESSION_VARS: &[Definition] = &[
         "Sets the maximum allowed duration of any statement.",
     ),
     Definition::new(
+        "subscribe_history",
+        Kind::Milliseconds,
+        "0",
+        "Sets how long what a SUBSCRIBE has told is kept after it broke off, for one that goes on from there.",
+    ),
+    Definition::new(
         "synchronous_commit",
         Kind::Enum(&["on", "off", "local", "remote_write", "remote_apply"]),
         "on",

@@ -1,0 +1,551 @@
+//! What is followed, once for all who follow it in the same form: one tail, one dataflow where there is no index, and of each change
+//! the lines once.
+//!
+//! A [`Stream`] has a history of what has happened. A [`Follower`] is a place in it: what is behind all of them goes, unless one that
+//! broke off may come back (`subscribe_history`), for which its streams and their histories are kept. One task per stream takes what
+//! the workers publish and tells whoever follows, so that neither they nor the committer wake a thousand.
+//!
+//! # Invariants
+//! - What has happened after `base` is in the history or is still to come, and nothing is there before the oracle has reached its time.
+//! - A history has no more than [`HISTORY_BYTES_MAX`], and memory for them if there is any: who is behind what is left fails.
+//! - A stream that is over is followed by nobody else.
+
+use super::ended;
+use super::lines::Lines;
+use crate::error::AdapterError;
+use crate::shared::Shared;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use compute_client::error::{ComputeError, decode_error};
+use compute_client::index::IndexHandle;
+use compute_client::plan::lir::Lir;
+use compute_client::plan::share::is_equal;
+use compute_client::tail::{At, Tail};
+use engine::error::SqlError;
+use ore::memory::Reservation;
+use parking_lot::Mutex;
+use repr::{GlobalId, Timestamp};
+use sql::plan::EnvelopePlan;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Once, Weak};
+use std::time::Duration;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, OnceCell};
+use tokio::time::Instant;
+
+/// What may wait for those who do not read, and for those who may come back.
+const HISTORY_BYTES_MAX: usize = 64 << 20;
+/// What is asked for of the memory at once.
+const MEMORY_STEP: usize = 64 << 10;
+/// Times of the history that a follower takes at once.
+const TAKEN_MAX: usize = 64;
+
+/// What is followed, and the form in which changes are told.
+pub(super) struct Subject {
+    pub(super) followed: Followed,
+    pub(super) envelope: EnvelopePlan,
+    pub(super) schema: SchemaRef,
+}
+
+/// What is followed.
+pub(super) enum Followed {
+    /// An index that has all of it.
+    Index(Arc<IndexHandle>),
+    /// What a dataflow in this cluster makes.
+    Query(Lir, String),
+}
+
+impl Subject {
+    /// The same for subjects that are the same.
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        match &self.followed {
+            Followed::Index(handle) => handle.id.hash(&mut hasher),
+            Followed::Query(plan, _) => plan.to_string().hash(&mut hasher),
+        }
+        hasher.finish()
+    }
+
+    fn is_same(&self, other: &Subject) -> bool {
+        let is_same = match (&self.followed, &other.followed) {
+            (Followed::Index(one), Followed::Index(other)) => Arc::ptr_eq(one, other),
+            (Followed::Query(one, cluster), Followed::Query(other, other_cluster)) => {
+                cluster == other_cluster && is_equal(one, other)
+            }
+            _ => false,
+        };
+        is_same && self.envelope == other.envelope && self.schema == other.schema
+    }
+}
+
+/// The streams that are followed.
+#[derive(Default)]
+pub(crate) struct Streams {
+    /// By the hash of what they follow.
+    streams: Mutex<HashMap<u64, Vec<Weak<Stream>>>>,
+}
+
+impl Streams {
+    /// The stream of a subject.
+    pub(super) fn of(&self, subject: Subject, shared: &Arc<Shared>) -> Arc<Stream> {
+        let mut streams = self.streams.lock();
+        let hash = subject.hash();
+        let alike = streams.entry(hash).or_default();
+        let found = alike.iter().filter_map(Weak::upgrade).find(|stream| stream.subject.is_same(&subject));
+        found.filter(|stream| !stream.is_over()).unwrap_or_else(|| {
+            let stream = Stream::alone(subject, shared);
+            alike.retain(|other| other.upgrade().is_some_and(|other| !other.is_over()));
+            alike.push(Arc::downgrade(&stream));
+            stream
+        })
+    }
+
+    /// Forgets streams that are over.
+    fn tidy(&self, subject: &Subject) {
+        let mut streams = self.streams.lock();
+        let hash = subject.hash();
+        if let Some(alike) = streams.get_mut(&hash) {
+            alike.retain(|stream| stream.upgrade().is_some_and(|stream| !stream.is_over()));
+            if alike.is_empty() {
+                streams.remove(&hash);
+            }
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Stream {
+    pub(super) subject: Subject,
+    shared: Arc<Shared>,
+    started: OnceCell<Started>,
+    driven: Once,
+}
+
+/// What a stream is made of.
+pub(super) struct Started {
+    handle: Arc<IndexHandle>,
+    state: Mutex<State>,
+    /// Told when there is more in the history.
+    happened: Notify,
+    /// Told when nobody follows any more.
+    deserted: Notify,
+    _dataflow: Option<Dataflow>,
+}
+
+impl Started {
+    /// A stream of everything after a time.
+    pub(super) fn new(tail: Tail, base: Timestamp, lines: Lines, shared: &Arc<Shared>, own: Option<Dataflow>) -> Started {
+        let state = State {
+            upper: base + 1,
+            told: base + 1,
+            base,
+            lines,
+            memory: Reservation::empty(&shared.messages),
+            waiting: BTreeMap::new(),
+            events: VecDeque::new(),
+            first: 0,
+            bytes: 0,
+            at_end: 0,
+            follower_count: 0,
+            returning_count: 0,
+            keep: Duration::ZERO,
+            kept_until: None,
+            revision: 0,
+            end: None,
+            handle: Arc::clone(tail.handle()),
+            tail,
+        };
+        Started {
+            handle: Arc::clone(&state.handle),
+            state: Mutex::new(state),
+            happened: Notify::new(),
+            deserted: Notify::new(),
+            _dataflow: own,
+        }
+    }
+}
+
+/// The dataflow of a stream; it ends when this is dropped.
+pub(super) struct Dataflow {
+    pub(super) id: GlobalId,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Drop for Dataflow {
+    fn drop(&mut self) {
+        self.shared.committer.unsubscribe(self.id);
+    }
+}
+
+struct State {
+    handle: Arc<IndexHandle>,
+    tail: Tail,
+    lines: Lines,
+    /// Changes whose time has not come.
+    waiting: BTreeMap<Timestamp, At>,
+    /// Everything below is in `waiting` or was told.
+    upper: Timestamp,
+    /// Everything below is in the history, or was.
+    told: Timestamp,
+    base: Timestamp,
+    events: VecDeque<Event>,
+    /// The number of the first of them.
+    first: u64,
+    bytes: usize,
+    memory: Reservation,
+    /// Followers that have taken all events.
+    at_end: usize,
+    follower_count: usize,
+    /// Of them, those that may go and come back.
+    returning_count: usize,
+    /// How long one may be away.
+    keep: Duration,
+    /// For those who have gone and may come back.
+    kept_until: Option<Instant>,
+    /// Of the catalog.
+    revision: u64,
+    end: Option<SqlError>,
+}
+
+/// What happened at one time.
+struct Event {
+    ts: Timestamp,
+    batches: Vec<RecordBatch>,
+    bytes: usize,
+    /// Followers that take it next.
+    reader_count: usize,
+    at: Instant,
+}
+
+/// What a follower takes.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) batches: Vec<RecordBatch>,
+    /// Everything below was given.
+    pub(super) upper: Timestamp,
+}
+
+impl Stream {
+    /// One that others do not find.
+    pub(super) fn alone(subject: Subject, shared: &Arc<Shared>) -> Arc<Stream> {
+        Arc::new(Stream { subject, shared: Arc::clone(shared), started: OnceCell::new(), driven: Once::new() })
+    }
+
+    /// Begins to follow, with what `start` gives if nobody does yet: at the front of the history. `None` of a stream that is over.
+    ///
+    /// # Cancellation
+    /// Safe to drop: somebody else starts the stream.
+    pub(super) async fn follow<F>(
+        self: &Arc<Stream>,
+        keep: Duration,
+        start: impl FnOnce() -> F,
+    ) -> Result<Option<Follower>, AdapterError>
+    where
+        F: Future<Output = Result<Started, AdapterError>>,
+    {
+        self.started.get_or_try_init(start).await?;
+        Ok(self.join(keep))
+    }
+
+    /// The same of one that has started, if it has; at what happened after a time, if it has all of that.
+    pub(super) fn resume(self: &Arc<Stream>, keep: Duration, after: Timestamp) -> Option<Follower> {
+        let mut follower = self.started.get().and_then(|_| self.join(keep))?;
+        let state = self.started.get()?.state.lock();
+        let has_all = state.base <= after && after < state.told;
+        drop(state);
+        follower.skip(after);
+        has_all.then_some(follower)
+    }
+
+    fn join(self: &Arc<Stream>, keep: Duration) -> Option<Follower> {
+        let mut state = self.started.get()?.state.lock();
+        if state.end.is_some() {
+            return None;
+        }
+        let next = state.first;
+        state.come(next);
+        state.follower_count += 1;
+        state.returning_count += usize::from(!keep.is_zero());
+        state.keep = state.keep.max(keep);
+        drop(state);
+        self.shared.metrics.subscriptions.add(1);
+        let stream = Arc::clone(self);
+        self.driven.call_once(|| ore::task::spawn("subscribe", stream.drive()).detach());
+        Some(Follower { stream: Arc::clone(self), next, keep })
+    }
+
+    /// Completes when more has happened, or may have, than at the call. Of one that is followed.
+    pub(super) fn happened(&self) -> Notified<'_> {
+        self.started.get().expect("what is followed has started").happened.notified()
+    }
+
+    fn is_over(&self) -> bool {
+        self.started.get().is_some_and(|started| started.state.lock().end.is_some())
+    }
+
+    /// Takes what is published, and tells it, for as long as somebody follows or may come back.
+    async fn drive(self: Arc<Stream>) {
+        let Some(started) = self.started.get() else { return };
+        self.shared.metrics.subscribed.add(1);
+        loop {
+            // Registered before the oracle is asked: a time that comes in between is not missed.
+            let (raised, deserted) = (self.shared.committer.raised(), started.deserted.notified());
+            tokio::pin!(raised, deserted);
+            raised.as_mut().enable();
+            deserted.as_mut().enable();
+            self.advance();
+            let (published, look) = {
+                let mut state = started.state.lock();
+                state.end_deserted();
+                if state.end.is_some() {
+                    break;
+                }
+                (state.tail.wait(), state.next_look())
+            };
+            tokio::select! {
+                () = published => {}
+                () = raised => {}
+                () = deserted => {}
+                () = until(look) => {}
+            }
+        }
+        self.shared.metrics.subscribed.add(-1);
+        started.happened.notify_waiters();
+        self.shared.streams.tidy(&self.subject);
+    }
+
+    /// Tells what has happened.
+    pub(super) fn advance(&self) {
+        let Some(started) = self.started.get() else { return };
+        let mut state = started.state.lock();
+        if state.end.is_some() {
+            return;
+        }
+        let before = (state.next(), state.revision);
+        state.revision = self.shared.published.load().state.revision();
+        if let Err(error) = state.advance(&self.shared) {
+            state.end = Some(SqlError::new(error.sqlstate(), error.to_string()));
+        }
+        state.trim();
+        // A change of the catalog may have taken a right away.
+        let has_happened = (state.next(), state.revision) != before || state.end.is_some();
+        drop(state);
+        if has_happened {
+            started.happened.notify_waiters();
+        }
+    }
+}
+
+impl State {
+    /// The number of the event that is to come.
+    fn next(&self) -> u64 {
+        self.first + u64::try_from(self.events.len()).expect("a length fits")
+    }
+
+    fn advance(&mut self, shared: &Shared) -> Result<(), AdapterError> {
+        let read_ts = shared.oracle.known_ts();
+        while let Some(changes) = self.tail.take().map_err(|error| ended(&error))? {
+            self.upper = changes.upper;
+            self.waiting.extend(changes.at);
+        }
+        // Nothing that the oracle has reached is outstanding if all of it was published.
+        let limit = if self.tail.is_complete(read_ts) { read_ts + 1 } else { self.upper.min(read_ts + 1) };
+        let later = self.waiting.split_off(&limit);
+        for (ts, at) in std::mem::replace(&mut self.waiting, later) {
+            // What comes before an error is told.
+            self.told = self.told.max(ts);
+            if let Some((error, _)) = at.errs.iter().find(|(_, diff)| *diff > 0) {
+                return Err(decode_error(error).into());
+            }
+            self.lines.rows(ts, &at.oks)?;
+            let mut batches = VecDeque::new();
+            self.lines.flush(&mut batches, true)?;
+            if !batches.is_empty() {
+                self.push(ts, batches.into());
+            }
+        }
+        self.told = self.told.max(limit);
+        Ok(())
+    }
+
+    fn push(&mut self, ts: Timestamp, batches: Vec<RecordBatch>) {
+        let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>() + size_of::<Event>();
+        let reader_count = std::mem::take(&mut self.at_end);
+        self.bytes += bytes;
+        let wanted = self.bytes.saturating_sub(self.memory.bytes());
+        if wanted > 0 && self.memory.try_grow_last(wanted + MEMORY_STEP).is_err() {
+            // There is memory for those who keep up, and for nobody else.
+            while !self.events.is_empty() {
+                self.forget_first();
+            }
+            self.memory.resize(bytes);
+        }
+        self.events.push_back(Event { ts, batches, bytes, reader_count, at: Instant::now() });
+    }
+
+    /// Forgets what nobody wants any more, and what there is no room for.
+    fn trim(&mut self) {
+        // Who goes now has seen what happened a while ago.
+        let keep = if self.is_kept() { self.keep * 2 } else { Duration::ZERO };
+        while let Some(event) = self.events.front() {
+            let is_kept = event.at.elapsed() < keep;
+            if self.bytes <= HISTORY_BYTES_MAX && (event.reader_count > 0 || is_kept) {
+                break;
+            }
+            self.forget_first();
+        }
+        if self.memory.bytes() > 2 * self.bytes + 2 * MEMORY_STEP {
+            self.memory.resize(self.bytes + MEMORY_STEP);
+        }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(event) = self.events.pop_front() {
+            self.bytes -= event.bytes;
+            self.base = event.ts;
+            self.first += 1;
+        }
+    }
+
+    /// How many take this event next; `None` if it is forgotten.
+    fn readers(&mut self, number: u64) -> Option<&mut usize> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        match self.events.get_mut(at) {
+            Some(event) => Some(&mut event.reader_count),
+            None => Some(&mut self.at_end),
+        }
+    }
+
+    fn come(&mut self, number: u64) {
+        if let Some(readers) = self.readers(number) {
+            *readers += 1;
+        }
+    }
+
+    fn leave(&mut self, number: u64) {
+        if let Some(readers) = self.readers(number) {
+            *readers -= 1;
+        }
+    }
+
+    /// Whether somebody may come back, now or after having gone.
+    fn is_kept(&self) -> bool {
+        self.returning_count > 0 || self.kept_until.is_some_and(|until| until > Instant::now())
+    }
+
+    /// Ends what nobody follows, and nobody may come back to.
+    fn end_deserted(&mut self) {
+        if self.follower_count == 0 && !self.is_kept() && self.end.is_none() {
+            self.end = Some(SqlError::internal("nobody follows the stream"));
+        }
+    }
+
+    /// When something is over although nothing happens.
+    fn next_look(&self) -> Option<Instant> {
+        match (self.follower_count, self.events.front()) {
+            (0, _) => self.kept_until,
+            (_, Some(event)) if self.is_kept() => Some(event.at + self.keep * 2),
+            _ => None,
+        }
+    }
+}
+
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A place in the history of a stream.
+pub(super) struct Follower {
+    stream: Arc<Stream>,
+    /// The event that is taken next.
+    next: u64,
+    /// How long its history is kept when it goes.
+    keep: Duration,
+}
+
+impl Follower {
+    /// What is followed, and how it is told.
+    pub(super) fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    fn started(&self) -> &Started {
+        self.stream.started.get().expect("what is followed has started")
+    }
+
+    /// What is followed.
+    pub(super) fn handle(&self) -> &Arc<IndexHandle> {
+        &self.started().handle
+    }
+
+    /// What has happened after this time is taken, or still to be taken.
+    pub(super) fn base(&self) -> Timestamp {
+        self.started().state.lock().base
+    }
+
+    /// Leaves out what happened up to a time.
+    pub(super) fn skip(&mut self, up_to: Timestamp) {
+        let mut state = self.stream.started.get().expect("what is followed has started").state.lock();
+        let count = state.events.partition_point(|event| event.ts <= up_to);
+        let next = state.first + u64::try_from(count).expect("a length fits");
+        state.leave(self.next);
+        state.come(next);
+        self.next = next;
+        state.trim();
+    }
+
+    /// What has happened since, before `limit`, as far as it is taken at once. Errors: 53400 if some of it is forgotten, why the stream
+    /// is over.
+    pub(super) fn take(&mut self, limit: Option<Timestamp>) -> Result<Taken, AdapterError> {
+        let mut state = self.stream.started.get().expect("what is followed has started").state.lock();
+        let Some(skipped) = self.next.checked_sub(state.first) else {
+            return Err(ended(&ComputeError::TooSlow(state.handle.id)));
+        };
+        let mut taken = Taken { batches: Vec::new(), upper: state.told };
+        let mut count = 0;
+        let skipped = usize::try_from(skipped).expect("a place in the history");
+        for event in state.events.iter().skip(skipped) {
+            if count == TAKEN_MAX || limit.is_some_and(|limit| event.ts >= limit) {
+                taken.upper = event.ts;
+                break;
+            }
+            taken.batches.extend(event.batches.iter().cloned());
+            count += 1;
+        }
+        if count == 0 && let Some(error) = &state.end {
+            return Err(error.clone().into());
+        }
+        if count > 0 {
+            state.leave(self.next);
+            self.next += u64::try_from(count).expect("a count fits");
+            let next = self.next;
+            state.come(next);
+            state.trim();
+        }
+        Ok(taken)
+    }
+
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.stream.shared.metrics.subscriptions.add(-1);
+        let started = self.started();
+        let mut state = started.state.lock();
+        state.leave(self.next);
+        state.follower_count -= 1;
+        if !self.keep.is_zero() {
+            state.returning_count -= 1;
+            state.kept_until = state.kept_until.max(Some(Instant::now() + self.keep));
+        }
+        state.trim();
+        if state.follower_count == 0 {
+            started.deserted.notify_one();
+        }
+    }
+}
