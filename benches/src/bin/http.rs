@@ -87,7 +87,8 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let work_dir = arguments.work_dir.clone().unwrap_or_else(std::env::temp_dir);
     println!("{}", Machine::inspect(&work_dir)?.line());
     for part in &arguments.only {
-        let glimpse = Server::start_glimpse(&work_dir, arguments.environmentd.as_deref())?;
+        let many = ["--system-parameter-default", "max_connections=20000"];
+        let glimpse = Server::start_glimpse_with(&work_dir, arguments.environmentd.as_deref(), &many)?;
         match part {
             Part::Reads => reads(arguments, &glimpse)?,
             Part::Idle => {

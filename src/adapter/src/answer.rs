@@ -14,6 +14,7 @@ use crate::reading::waiting::{Awaited, PATIENCE};
 use crate::response::{Chunk, Response, RowsTag, Tag};
 use crate::seat::Seat;
 use crate::session::{Script, Session};
+use crate::writing::copy_in::CopyIn;
 use arrow::array::RecordBatch;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
@@ -128,6 +129,39 @@ impl Seat {
         };
         let response = self.noted(response)?;
         self.answered(response, follows, bytes_max)
+    }
+
+    /// Begins a COPY FROM STDIN. Errors: 0A000 of any other statement, those of planning it.
+    ///
+    /// # Cancellation
+    /// As [`Seat::elsewhere`].
+    pub async fn copy_in(&mut self, statement: Statement) -> Result<Box<CopyIn>, AdapterError> {
+        self.back().await;
+        self.begin();
+        let response = match self.bound(statement, no_values()).await {
+            Ok(()) => self.executed(Follows::Others).await,
+            Err(error) => Err(error),
+        };
+        let begun = response.and_then(|response| match response {
+            Response::CopyIn(copy) => Ok(copy),
+            _ => Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, "only COPY FROM STDIN takes rows")),
+        });
+        self.noted(begun)
+    }
+
+    /// Commits the rows of a COPY: all or none.
+    ///
+    /// # Cancellation
+    /// A write that was handed to the committer still commits.
+    pub async fn copy_done(&mut self, copy: Box<CopyIn>) -> Result<Tag, AdapterError> {
+        let finished = match copy.is_short() {
+            true => self.copy_in_finish(copy).await,
+            false => self.elsewhere(move |session| Box::pin(session.copy_in_finish(copy))).await,
+        };
+        let tag = self.noted(finished)?;
+        self.succeeded(None);
+        self.commit().await?;
+        Ok(tag)
     }
 
     /// Takes a text apart. Errors: those of its syntax.

@@ -315,8 +315,13 @@ impl BatchRows {
             if self.offset < batch.num_rows() {
                 let end = batch.num_rows().min(self.offset.saturating_add(rows_max));
                 let range = self.offset..end;
-                self.offset = end;
-                return Some(Chunk::Batch(batch.clone(), range));
+                if end < batch.num_rows() {
+                    self.offset = end;
+                    return Some(Chunk::Batch(batch.clone(), range));
+                }
+                // Who waits for more keeps nothing of it.
+                self.offset = 0;
+                return self.ready.pop_front().map(|batch| Chunk::Batch(batch, range));
             }
             self.ready.pop_front();
             self.offset = 0;

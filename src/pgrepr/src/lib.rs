@@ -35,3 +35,4 @@ pub mod text;
 pub mod timezone;
 pub mod type_name;
 pub mod types;
+pub mod utf8;

@@ -4,10 +4,10 @@
 //! anybody left to tell ([`WireError::is_silent`])? Does the session go on ([`WireError::is_fatal`])?
 
 use crate::codec::FrameError;
-use crate::copy::reader::CopyError;
 use crate::message::DecodeError;
 use adapter::error::AdapterError;
 use door::scram::Refused;
+use pgrepr::copy::reader::CopyError;
 use pgrepr::error::PgReprError;
 use repr::sqlstate::SqlState;
 use repr::subject::Subject;

@@ -6,11 +6,11 @@
 use crate::auth;
 use crate::codec::{Input, Next};
 use crate::copy::binary::{BinaryReader, SIGNATURE};
-use crate::copy::reader::{CopyError, CopyReader};
 use crate::message;
 use crate::startup;
 use futures::FutureExt;
 use ore::memory::Share;
+use pgrepr::copy::reader::{CopyError, CopyReader};
 use pgrepr::copy::{CopyFormat, CopyOptions};
 use std::borrow::Cow;
 
@@ -79,7 +79,7 @@ fn body(tag: u8, body: &[u8]) {
         b'D' | b'C' => drop(message::target(body)),
         b'Q' | b'f' => drop(message::string(body)),
         b'p' => drop(auth::initial_response(body)),
-        b'd' => drop(message::text(body)),
+        b'd' => drop(pgrepr::utf8::text(body)),
         _ => drop(message::empty(body)),
     }
 }

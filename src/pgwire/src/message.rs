@@ -11,7 +11,7 @@
 //! # Invariants
 //! - No input makes decoding panic, and none allocates more than the body's own length warrants.
 
-use std::str::from_utf8;
+use pgrepr::utf8::{InvalidText, text};
 
 /// Messages with no more parameters than this are decoded without the heap.
 pub(crate) const FEW: usize = 16;
@@ -22,9 +22,9 @@ pub enum DecodeError {
     /// The bytes are not a message of their type.
     #[error("{0}")]
     Malformed(&'static str),
-    /// A string of the message is not UTF-8; holds the offending bytes.
-    #[error("invalid byte sequence for encoding \"UTF8\": {}", hex(.0))]
-    Encoding(Vec<u8>),
+    /// A string of the message is not UTF-8.
+    #[error(transparent)]
+    Encoding(#[from] InvalidText),
 }
 
 /// What Describe and Close are about.
@@ -137,33 +137,6 @@ pub(crate) fn target(body: &[u8]) -> Result<(Target, &str), DecodeError> {
     Ok((target, name))
 }
 
-/// Checks that bytes are text that a value may hold: UTF-8 without NUL.
-pub(crate) fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
-    match from_utf8(bytes) {
-        Ok(text) if memchr::memchr(0, bytes).is_none() => Ok(text),
-        Ok(_) => Err(DecodeError::Encoding(vec![0])),
-        Err(error) => {
-            let rest = &bytes[error.valid_up_to()..];
-            let length = sequence_length(rest.first().copied().unwrap_or_default()).min(rest.len());
-            Err(DecodeError::Encoding(rest[..length].to_vec()))
-        }
-    }
-}
-
-/// How many bytes a UTF-8 sequence that starts with `first` means to have.
-fn sequence_length(first: u8) -> usize {
-    match first {
-        0xC0..=0xDF => 2,
-        0xE0..=0xEF => 3,
-        0xF0..=0xF7 => 4,
-        _ => 1,
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("0x{byte:02x}")).collect::<Vec<_>>().join(" ")
-}
-
 /// A list that stays off the heap while it is short.
 #[derive(Debug)]
 pub(crate) struct Few<T: Copy> {
@@ -243,7 +216,7 @@ impl<'a> Reader<'a> {
         let end = memchr::memchr(0, self.0).ok_or(DecodeError::Malformed("invalid string in message"))?;
         let bytes = &self.0[..end];
         self.0 = &self.0[end + 1..];
-        text(bytes)
+        Ok(text(bytes)?)
     }
 
     pub(crate) fn bytes(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
@@ -265,7 +238,7 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DecodeError, Execute, FEW, Target, bind, empty, execute, parse, string, target, text};
+    use super::{DecodeError, Execute, FEW, InvalidText, Target, bind, empty, execute, parse, string, target, text};
     use proptest::prelude::{any, prop, proptest};
 
     fn bind_body(formats: &[i16], params: &[Option<&[u8]>], results: &[i16]) -> Vec<u8> {
@@ -302,7 +275,7 @@ mod tests {
         let error = string(b"select '\xe4\xbd'\0").expect_err("not UTF-8");
         assert_eq!(error.to_string(), "invalid byte sequence for encoding \"UTF8\": 0xe4 0xbd 0x27");
         assert_eq!(text(b"a\0b").expect_err("NUL").to_string(), "invalid byte sequence for encoding \"UTF8\": 0x00");
-        assert_eq!(text(b"\xff").expect_err("not UTF-8"), DecodeError::Encoding(vec![0xFF]));
+        assert_eq!(text(b"\xff").expect_err("not UTF-8"), InvalidText(vec![0xFF]));
     }
 
     #[test]

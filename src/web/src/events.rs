@@ -87,8 +87,9 @@ impl Following {
 /// Sends what happens for as long as somebody reads.
 pub(crate) async fn answer(seat: &mut Seat, following: Following, sink: &mut Sink) -> Result<(), AdapterError> {
     let Following { statement, has_snapshot } = following;
-    let answer = seat.answer(Statement::Tree(statement), no_values(), Follows::Nothing, PIECE_BYTES).await?;
-    let Answer::Rows(mut rows) = answer else {
+    // In room that is free again when it is known what comes.
+    let answer = Box::pin(seat.answer(Statement::Tree(statement), no_values(), Follows::Nothing, PIECE_BYTES));
+    let Answer::Rows(mut rows) = answer.await? else {
         return Err(AdapterError::internal("a subscription has no rows"));
     };
     if let Some(Head { headers }) = sink.head() {

@@ -9,6 +9,7 @@ use adapter::error::AdapterError;
 use adapter::session::Session;
 use axum::body::{Body, HttpBody};
 use axum::http::StatusCode;
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use ore::memory::{Reservation, Share};
 use repr::sqlstate::SqlState;
@@ -145,6 +146,22 @@ pub(crate) struct Address {
     options: Option<String>,
 }
 
+/// The same of who loads rows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Loaded {
+    /// Where they go.
+    pub(crate) table: String,
+    options: Option<String>,
+}
+
+impl Loaded {
+    /// What stands there beside the table.
+    pub(crate) fn address(&self) -> Address {
+        Address { options: self.options.clone() }
+    }
+}
+
 /// The same of who follows something.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -200,16 +217,7 @@ pub(crate) async fn read_body(
     memory: &Arc<Share>,
 ) -> Result<(Vec<u8>, Reservation), Refusal> {
     let (mut bytes, mut held) = (Vec::new(), Reservation::empty(memory));
-    loop {
-        let frame = match tokio::time::timeout(BODY_PATIENCE, body.frame()).await {
-            Ok(None) => return Ok((bytes, held)),
-            Ok(Some(frame)) => frame.map_err(|error| Refusal::malformed(format!("the body breaks off: {error}")))?,
-            Err(_) => {
-                let message = format!("nothing more of the body came for {} s", BODY_PATIENCE.as_secs());
-                return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, SqlState::CONNECTION_FAILURE, message));
-            }
-        };
-        let Ok(data) = frame.into_data() else { continue };
+    while let Some(data) = next_piece(&mut body).await? {
         if bytes.len() + data.len() > bytes_max {
             let message = format!("the body has more than {bytes_max} bytes");
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, SqlState::PROGRAM_LIMIT_EXCEEDED, message));
@@ -221,6 +229,27 @@ pub(crate) async fn read_body(
             bytes.reserve_exact(wanted - bytes.len());
         }
         bytes.extend_from_slice(&data);
+    }
+    Ok((bytes, held))
+}
+
+/// The next piece of a body; `None` at its end. Errors: 408 if it does not come on, 400 if it breaks off.
+///
+/// # Cancellation
+/// Safe to drop.
+pub(crate) async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
+    loop {
+        let frame = match tokio::time::timeout(BODY_PATIENCE, body.frame()).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(frame)) => frame.map_err(|error| Refusal::malformed(format!("the body breaks off: {error}")))?,
+            Err(_) => {
+                let message = format!("nothing more of the body came for {} s", BODY_PATIENCE.as_secs());
+                return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, SqlState::CONNECTION_FAILURE, message));
+            }
+        };
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! Strangers may open any number of connections and send little or nothing: one that is one too many is closed at once, and one whose next
 //! request does not come in time is closed, whether it is half a request or none.
 
+use crate::copy;
 use crate::events::LAST_EVENT_ID;
 use crate::shared::Shared;
 use crate::single::COMMAND_TAG;
@@ -120,6 +121,7 @@ pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Hand
         let router = Router::new()
             .route("/api/sql", post(sql::sql))
             .route("/api/subscribe", get(sql::subscribe))
+            .route("/api/copy", post(copy::copy))
             .route("/api/experimental/sql", get(websocket::websocket));
         match &cross_origin {
             Some(cross_origin) => router.layer(cross_origin.clone()),

@@ -42,8 +42,8 @@ pub(crate) async fn answer(
 ) -> Result<(), AdapterError> {
     let (statement, values) = one(request)?.asked();
     let bytes_max = if shape == Shape::Arrow { ARROW_BATCH_BYTES } else { PIECE_BYTES };
-    // What cannot be printed did not happen.
-    match seat.answer(statement, values, Follows::Others, bytes_max).await? {
+    // What cannot be printed did not happen. In room that is free again when it is known what comes.
+    match Box::pin(seat.answer(statement, values, Follows::Others, bytes_max)).await? {
         Answer::Rows(mut rows) => {
             if rows.is_live() {
                 live(shape, sink).await?;

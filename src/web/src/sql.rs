@@ -35,9 +35,9 @@ enum Asked {
 }
 
 /// Who asks, and where.
-struct Welcome {
-    entrance: Arc<Entrance>,
-    place: Place,
+pub(crate) struct Welcome {
+    pub(crate) entrance: Arc<Entrance>,
+    pub(crate) place: Place,
 }
 
 /// `POST /api/sql`.
@@ -89,7 +89,7 @@ pub(crate) async fn subscribe(Extension(visitor): Extension<Arc<Visitor>>, parts
 }
 
 /// Whose request it is and where it goes, which is known before its body comes.
-async fn welcome(visitor: &Visitor, parts: &Parts, address: &Address) -> Result<Welcome, Refusal> {
+pub(crate) async fn welcome(visitor: &Visitor, parts: &Parts, address: &Address) -> Result<Welcome, Refusal> {
     if parts.version < Version::HTTP_11 {
         // Its bodies end with their connection, whether they are whole or not.
         let message = "HTTP/1.1 or HTTP/2 is needed: an answer that breaks off would look whole";
@@ -121,12 +121,18 @@ async fn answer(
     Ok(answer)
 }
 
-/// Refuses a body that does not say that it is JSON: others a browser sends for anybody's page, without asking us.
-fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {
+/// Refuses a body that is compressed.
+pub(crate) fn check_identity(headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(coding) = identify::single(headers, header::CONTENT_ENCODING)?.filter(|coding| *coding != "identity") {
         let message = format!("a body that is compressed ({coding:.20}) is not read");
         return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, SqlState::FEATURE_NOT_SUPPORTED, message));
     }
+    Ok(())
+}
+
+/// Refuses a body that does not say that it is JSON: others a browser sends for anybody's page, without asking us.
+fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    check_identity(headers)?;
     let value = identify::single(headers, header::CONTENT_TYPE)?.unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim();
     match essence.eq_ignore_ascii_case("application/json") {
@@ -146,10 +152,11 @@ async fn run(
 ) -> (Sink, Result<(), Refusal>) {
     let ended = seated.shutdown();
     let answering = async {
+        // Each has room of its own: who follows something does so for long.
         match asked {
-            Asked::Results(request) => Results::new(&mut sink).of(&mut seated, request).await,
-            Asked::Rows(request, shape) => Ok(single::answer(&mut seated, request, shape, &mut sink).await?),
-            Asked::Events(following) => Ok(events::answer(&mut seated, following, &mut sink).await?),
+            Asked::Results(request) => Box::pin(Results::new(&mut sink).of(&mut seated, request)).await,
+            Asked::Rows(request, shape) => Ok(Box::pin(single::answer(&mut seated, request, shape, &mut sink)).await?),
+            Asked::Events(following) => Ok(Box::pin(events::answer(&mut seated, following, &mut sink)).await?),
         }
     };
     let done = tokio::select! {

@@ -19,6 +19,9 @@ pub(crate) struct Told {
     detail: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
+    /// Where it happened: for a row of COPY its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<String>,
     /// The 1-based character of the statement.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<usize>,
@@ -26,7 +29,7 @@ pub(crate) struct Told {
 
 impl Told {
     pub(crate) fn new(sqlstate: SqlState, message: impl Into<String>) -> Told {
-        Told { message: message.into(), code: sqlstate.code(), detail: None, hint: None, position: None }
+        Told { message: message.into(), code: sqlstate.code(), detail: None, hint: None, context: None, position: None }
     }
 }
 
@@ -37,6 +40,7 @@ impl From<&AdapterError> for Told {
             code: error.sqlstate().code(),
             detail: error.detail(),
             hint: error.hint(),
+            context: error.context(),
             position: error.position(),
         }
     }

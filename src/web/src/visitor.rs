@@ -145,7 +145,8 @@ impl Seated {
             }
         };
         if let Some(seat) = displaced {
-            seat.close().await;
+            // In room of its own: who follows something for long has none for that.
+            Box::pin(seat.close()).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-"""HTTP and Arrow as data frames read them: pyarrow, pandas, polars and DuckDB, each against the same query through psycopg.
+"""HTTP and Arrow as data frames read and write them: pyarrow, pandas, polars and DuckDB, each against the same query through psycopg.
 
 GLIMPSE_HTTP is the address, and the role and its password are PGUSER and PGPASSWORD.
 """
@@ -6,6 +6,7 @@ GLIMPSE_HTTP is the address, and the role and its password are PGUSER and PGPASS
 import base64
 import datetime
 import gzip
+import io
 import json
 import os
 import ssl
@@ -23,6 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from common import VALUES, check  # noqa: E402
 
 ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
 TRUST = ssl.create_default_context(cafile=os.environ["PGSSLROOTCERT"])
 BASIC = base64.b64encode(f"{os.environ['PGUSER']}:{os.environ['PGPASSWORD']}".encode()).decode()
 
@@ -95,6 +97,48 @@ def frames(connection):
     check("and unpacked", gzip.decompress(packed.read()).count(b"\n"), 50001)
 
 
+def load(body, form):
+    """Loads rows into `loaded`, and returns the tag."""
+    request = urllib.request.Request(
+        os.environ["GLIMPSE_HTTP"] + "/api/copy?table=loaded", body, {"Content-Type": form, "Authorization": f"Basic {BASIC}"}
+    )
+    return json.load(urllib.request.urlopen(request, context=TRUST))["results"][0]["ok"]
+
+
+def loads(connection):
+    connection.execute("DROP TABLE IF EXISTS loaded")
+    connection.execute("CREATE TABLE loaded (a int8, b text, c numeric(12, 2), d timestamp, e float8, f bool)")
+    query = "SELECT * FROM framed ORDER BY a"
+    rows = connection.execute(query).fetchall()
+    arrow = table(query)
+    stream = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(stream, arrow.schema) as writer:
+        writer.write_table(arrow)
+    frame = arrow.to_pandas()
+    files = [io.BytesIO() for _ in range(3)]
+    frame.to_parquet(files[0], index=False)
+    polars.from_arrow(arrow).write_parquet(files[1], compression="zstd")
+    frame.to_csv(files[2], index=False)
+    bodies = [("an Arrow stream", stream.getvalue().to_pybytes(), ARROW)]
+    forms = [("Parquet of pandas", PARQUET), ("Parquet of polars", PARQUET), ("CSV of pandas", "text/csv")]
+    bodies += [(name, file.getvalue(), form) for (name, form), file in zip(forms, files)]
+    bodies.append(("lines", ask({"query": query}, "application/x-ndjson").read(), "application/x-ndjson"))
+    for name, body, form in bodies:
+        connection.execute("DELETE FROM loaded")
+        check(f"{name} is taken", load(body, form), "COPY 50000")
+        check(name, connection.execute("SELECT * FROM loaded ORDER BY a").fetchall(), rows)
+    wrong = pyarrow.table({"a": [1, 2], "b": ["x", "y"], "c": [1.5, float("inf")]})
+    stream = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(stream, wrong.schema) as writer:
+        writer.write_table(wrong)
+    try:
+        load(stream.getvalue().to_pybytes(), ARROW)
+        raise AssertionError("an infinity became a numeric(12, 2)")
+    except urllib.error.HTTPError as error:
+        told = json.load(error)["error"]
+        check("a wrong row", told["context"].split(":")[0], "COPY loaded, line 2, column c")
+
+
 def errors():
     for body, status, code in [
         ({"query": "SELECT nosuch"}, 400, "42703"),
@@ -115,5 +159,6 @@ with psycopg.connect(autocommit=True) as session:
     session.execute("SET TimeZone = 'UTC'")
     every_type(session)
     frames(session)
+    loads(session)
     errors()
 print("ok")

@@ -1,9 +1,11 @@
-// HTTP as a page has it: fetch, a WebSocket (ws), and Arrow (apache-arrow), each against the same query through pg.
+// HTTP as a page has it: fetch, a WebSocket (ws), an EventSource (eventsource), and Arrow (apache-arrow), each against the same query
+// through pg.
 //
 // GLIMPSE_HTTP is the address; whom fetch and ws trust is in NODE_EXTRA_CA_CERTS.
 
 import assert from "node:assert/strict";
 import { tableFromIPC } from "apache-arrow";
+import { EventSource } from "eventsource";
 import pg from "pg";
 import WebSocket from "ws";
 import { check, tls } from "./common.mjs";
@@ -107,6 +109,38 @@ for (const a of [1, 2, 3]) {
 }
 socket.close();
 console.log("  ws");
+
+// An EventSource, which goes on by itself where it was cut off, and has in the end what is there.
+const address = `${GLIMPSE_HTTP}/api/subscribe?query=${encodeURIComponent("SUBSCRIBE followed")}`;
+const withName = (input, init) => fetch(input, { ...init, headers: { ...init.headers, Authorization: authorization } });
+const source = new EventSource(address, { fetch: withName });
+const counts = new Map();
+let [parts, complete, opened] = [[], 0, 0];
+source.addEventListener("open", () => opened++);
+source.addEventListener("message", ({ data }) => {
+  const event = JSON.parse(data);
+  parts.push(...event.rows);
+  if (!event.complete) return;
+  assert.equal(event.snapshot, complete++ === 0);
+  for (const { a, mz_diff } of parts) counts.set(a, (counts.get(a) ?? 0) + Number(mz_diff));
+  parts = [];
+});
+const eventually = async (holds) => {
+  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 20));
+};
+await eventually(() => counts.size === 3);
+for (let a = 4; a < 24; a++) {
+  await client.query(`INSERT INTO followed VALUES (${a})`);
+  if (a === 10) {
+    const cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'SUBSCRIBE%'";
+    assert.notEqual((await client.query(cut)).rows[0].count, "0");
+  }
+}
+await eventually(() => counts.size === 23);
+source.close();
+assert.ok(opened > 1);
+assert.ok([...counts.values()].every((count) => count === 1));
+console.log("  eventsource");
 
 await client.end();
 console.log("ok");

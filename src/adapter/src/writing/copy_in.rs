@@ -12,13 +12,16 @@ use engine::error::SqlError;
 use ore::memory::{Reservation, Share};
 use persist::Blobs;
 use pgrepr::copy::CopyOptions;
+use pgrepr::length::{LengthRule, fit_text};
 use pgrepr::options::EncodeOptions;
+use pgrepr::plain::plain_value;
 use repr::row::write_datum;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
 use sql::plan::CopyFromPlan;
 use sql::plan::sequence::values_taken;
 use sql_syntax::names::FullName;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -130,13 +133,18 @@ impl CopyIn {
         &self.name.item
     }
 
+    /// Adds the row of line `line`, whose fields are texts.
+    pub fn push_texts(&mut self, line: u64, fields: &[Option<Cow<'_, str>>]) -> Result<(), AdapterError> {
+        self.push(line, fields, |column, text, encode| of_text(column, text, encode))
+    }
+
     /// Adds the row of line `line`: fields, each made a value of its column by `decode`, whose errors come with the field as it is to
     /// be shown. Errors carry the line and the column as their context.
     pub fn push<F>(
         &mut self,
         line: u64,
         fields: &[Option<F>],
-        decode: impl for<'a> Fn(&ColumnDesc, &'a F, &EncodeOptions) -> Result<Datum<'a>, (AdapterError, Option<String>)>,
+        decode: impl for<'a> Fn(&ColumnDesc, &'a F, &EncodeOptions) -> Taken<'a>,
     ) -> Result<(), AdapterError> {
         let (name, table) = (&self.name, &self.name.item);
         let context = |column: Option<&str>| match column {
@@ -260,6 +268,19 @@ impl CopyIn {
             self.wait_for_run().await?;
         }
     }
+}
+
+/// A value of a column, or what is wrong with it and how it is shown.
+pub type Taken<'a> = Result<Datum<'a>, (AdapterError, Option<String>)>;
+
+/// The value of a column whose text this is.
+pub fn of_text<'a>(column: &ColumnDesc, text: &'a str, encode: &EncodeOptions) -> Taken<'a> {
+    if let Some(value) = plain_value(&column.ty, text) {
+        return Ok(value);
+    }
+    let fitted = fit_text(&column.ty, text, LengthRule::Assign);
+    let decoded = fitted.and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode));
+    decoded.map_err(|error| (error.into(), Some(text.to_string())))
 }
 
 /// The value of a compiled expression without columns.

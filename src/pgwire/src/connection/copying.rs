@@ -7,7 +7,6 @@
 use super::{Connection, results};
 use crate::codec::Next;
 use crate::copy::binary::BinaryReader;
-use crate::copy::reader::{CopyError, CopyReader};
 use crate::error::WireError;
 use crate::formats::Format;
 use crate::metrics::MessageKind;
@@ -15,10 +14,10 @@ use crate::stream::Stream;
 use crate::{encode, message};
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
-use adapter::writing::copy_in::CopyIn;
+use adapter::writing::copy_in::{CopyIn, Taken};
+use pgrepr::copy::reader::{CopyError, CopyReader};
 use pgrepr::length::{LengthRule, fit_text};
 use pgrepr::options::EncodeOptions;
-use pgrepr::plain::plain_value;
 use repr::{ColumnDesc, Datum};
 use std::borrow::Cow;
 
@@ -43,7 +42,9 @@ enum Reader {
 impl Reader {
     fn push(&mut self, piece: &[u8], copy: &mut CopyIn) -> Result<(), RowError> {
         match self {
-            Reader::Lines(reader) => reader.push(piece, &mut text_row(copy)),
+            Reader::Lines(reader) => reader.push(piece, &mut |line: u64, fields: &[Option<Cow<'_, str>>]| {
+                copy.push_texts(line, fields).map_err(RowError::Session)
+            }),
             Reader::Binary(reader) => reader.push(piece, &mut |line: u64, fields: &[Option<&[u8]>]| {
                 copy.push(line, fields, binary_value).map_err(RowError::Session)
             }),
@@ -63,31 +64,15 @@ impl Reader {
 
     fn finish(&mut self, copy: &mut CopyIn) -> Result<(), RowError> {
         match self {
-            Reader::Lines(reader) => reader.finish(&mut text_row(copy)),
+            Reader::Lines(reader) => reader.finish(&mut |line: u64, fields: &[Option<Cow<'_, str>>]| {
+                copy.push_texts(line, fields).map_err(RowError::Session)
+            }),
             Reader::Binary(reader) => Ok(reader.finish()?),
         }
     }
 }
 
-fn text_row(copy: &mut CopyIn) -> impl FnMut(u64, &[Option<Cow<'_, str>>]) -> Result<(), RowError> {
-    move |line, fields| {
-        copy.push(line, fields, |column, text, encode| text_value(column, text, encode)).map_err(RowError::Session)
-    }
-}
-
-/// A value of a column, or what is wrong with it and how it is shown.
-type Value<'a> = Result<Datum<'a>, (AdapterError, Option<String>)>;
-
-fn text_value<'a>(column: &ColumnDesc, text: &'a str, encode: &EncodeOptions) -> Value<'a> {
-    if let Some(value) = plain_value(&column.ty, text) {
-        return Ok(value);
-    }
-    let fitted = fit_text(&column.ty, text, LengthRule::Assign);
-    let decoded = fitted.and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode));
-    decoded.map_err(|error| (error.into(), Some(text.to_string())))
-}
-
-fn binary_value<'a>(column: &ColumnDesc, bytes: &'a &[u8], encode: &EncodeOptions) -> Value<'a> {
+fn binary_value<'a>(column: &ColumnDesc, bytes: &'a &[u8], encode: &EncodeOptions) -> Taken<'a> {
     let decoded = pgrepr::binary::decode_binary(&column.ty, bytes, encode).and_then(|datum| match datum {
         Datum::Text(text) => {
             fit_text(&column.ty, &text, LengthRule::Assign).map(|text| Datum::Text(text.into_owned().into()))

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - How the data is cut into pieces changes nothing about the rows or the errors.
 
-use super::reader::CopyError;
+use pgrepr::copy::reader::CopyError;
 use repr::sqlstate::SqlState;
 
 /// What the data begins with: PostgreSQL's mark, flags of which none is set, and no extension.
@@ -156,8 +156,7 @@ impl BinaryReader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reader::CopyError;
-    use super::{BinaryReader, SIGNATURE};
+    use super::{BinaryReader, CopyError, SIGNATURE};
 
     type Rows = Vec<Vec<Option<Vec<u8>>>>;
 

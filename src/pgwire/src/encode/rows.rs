@@ -230,7 +230,7 @@ mod tests {
     use crate::formats::{Format, Formats};
     use arrow::array::{Int32Array, RecordBatch, StringViewArray};
     use arrow::datatypes::DataType;
-    use pgrepr::copy::CopyOptions;
+    use pgrepr::copy::{CopyFormat, CopyOptions};
     use pgrepr::options::EncodeOptions;
     use repr::row::{Stored, write_array_value};
     use repr::{ColumnDesc, PgType, RelationDesc};
@@ -297,7 +297,7 @@ mod tests {
         let (desc, batch) = batch();
         let options = EncodeOptions::default();
         let formats = Formats::text();
-        let copy = crate::copy::tests::text();
+        let copy = CopyOptions::new(CopyFormat::Text);
         for target in [Target::DataRow(&formats), Target::Copy(&copy), Target::CopyBinary] {
             let shape = Shape { columns: &desc.columns, options: &options, target };
             // Zeroes that nobody touches take no memory.
@@ -335,7 +335,7 @@ mod tests {
     fn a_copy_line_is_one_message() {
         let (desc, batch) = batch();
         let options = EncodeOptions::default();
-        let syntax = CopyOptions { header: true, ..crate::copy::tests::csv() };
+        let syntax = CopyOptions { header: true, ..CopyOptions::new(CopyFormat::Csv) };
         let shape = Shape { columns: &desc.columns, options: &options, target: Target::Copy(&syntax) };
         let (mut out, mut encoder) = (Vec::new(), RowEncoder::default());
         encoder.header(&mut out, &syntax, shape).expect("encodes");

@@ -118,8 +118,10 @@ impl Lines {
     /// Makes batches of the lines, of the last as well if `all`: otherwise some are left, so that the last batch is known to be that.
     pub(super) fn flush(&mut self, batches: &mut VecDeque<RecordBatch>, all: bool) -> Result<(), AdapterError> {
         let whole = self.pending.len().saturating_sub(1) / BATCH_LINES * BATCH_LINES;
-        let count = if all { self.pending.len() } else { whole };
-        let lines: Vec<Line> = self.pending.drain(..count).collect();
+        let lines = match all {
+            true => std::mem::take(&mut self.pending),
+            false => self.pending.drain(..whole).collect(),
+        };
         for lines in lines.chunks(BATCH_LINES) {
             batches.push_back(self.batch(lines)?);
         }

@@ -8,9 +8,9 @@
 //! # Invariants
 //! - How the data is cut into pieces changes nothing about the rows or the errors.
 
-use crate::message::{self, DecodeError};
+use crate::copy::CopyOptions;
+use crate::utf8::{self, InvalidText};
 use memchr::{memchr, memchr3};
-use pgrepr::copy::CopyOptions;
 use repr::sqlstate::SqlState;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -31,7 +31,7 @@ pub struct CopyError {
 
 /// Bytes that are not a line yet, and how far the search for its end has come.
 #[derive(Debug)]
-pub(crate) struct CopyReader {
+pub struct CopyReader {
     syntax: CopyOptions,
     line_bytes_max: usize,
     pending: Vec<u8>,
@@ -67,14 +67,14 @@ struct Line {
 
 impl CopyReader {
     /// A reader at the start of a stream; no line may be longer than `line_bytes_max`.
-    pub(crate) fn new(syntax: CopyOptions, line_bytes_max: usize) -> CopyReader {
+    pub fn new(syntax: CopyOptions, line_bytes_max: usize) -> CopyReader {
         let skip_header = syntax.header;
         let scanner = Scanner { at: 0, ending: LineEnding::Unknown, in_quote: false, escaped: false, inner_lines: 0 };
         CopyReader { syntax, line_bytes_max, pending: Vec::new(), scanner, line: 0, skip_header, is_done: false }
     }
 
     /// Takes a piece of the stream and hands on the rows that it completes, each with its line number.
-    pub(crate) fn push<E: From<CopyError>>(
+    pub fn push<E: From<CopyError>>(
         &mut self,
         piece: &[u8],
         row: &mut impl FnMut(u64, &[Option<Cow<'_, str>>]) -> Result<(), E>,
@@ -99,7 +99,7 @@ impl CopyReader {
     }
 
     /// Ends the stream and hands on its last row, which may lack a line ending.
-    pub(crate) fn finish<E: From<CopyError>>(
+    pub fn finish<E: From<CopyError>>(
         &mut self,
         row: &mut impl FnMut(u64, &[Option<Cow<'_, str>>]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -154,7 +154,7 @@ impl CopyReader {
         }
         let mut fields = Fields::new();
         let split = if self.syntax.is_csv() { split_csv } else { split_text };
-        let text = message::text(line).map_err(SplitError::from);
+        let text = utf8::text(line).map_err(SplitError::from);
         match text.and_then(|line| split(line, &self.syntax, &mut fields)) {
             Ok(()) => row(self.line, &fields),
             Err(SplitError::Encoding(error)) => Err(CopyError {
@@ -302,12 +302,12 @@ type Fields<'l> = SmallVec<[Option<Cow<'l, str>>; 16]>;
 
 #[derive(Debug)]
 enum SplitError {
-    Encoding(DecodeError),
+    Encoding(InvalidText),
     Format(&'static str),
 }
 
-impl From<DecodeError> for SplitError {
-    fn from(error: DecodeError) -> SplitError {
+impl From<InvalidText> for SplitError {
+    fn from(error: InvalidText) -> SplitError {
         SplitError::Encoding(error)
     }
 }
@@ -380,7 +380,7 @@ fn unescape(field: &[u8]) -> Result<String, SplitError> {
         }
     }
     out.extend_from_slice(rest);
-    message::text(&out)?;
+    utf8::text(&out)?;
     Ok(String::from_utf8(out).expect("just checked"))
 }
 
@@ -406,7 +406,7 @@ fn split_csv<'l>(line: &'l str, syntax: &CopyOptions, fields: &mut Fields<'l>) -
         let (field, tail) = match plain {
             Some(at) if rest.as_bytes()[at] == syntax.quote => {
                 let (text, tail) = unquote(rest, syntax);
-                message::text(&text)?;
+                utf8::text(&text)?;
                 let is_null = forced.null && text == syntax.null.as_bytes();
                 let text = String::from_utf8(text).expect("just checked");
                 (if is_null { None } else { Some(Cow::Owned(text)) }, tail)
@@ -459,7 +459,7 @@ fn unquote<'l>(line: &'l str, syntax: &CopyOptions) -> (Vec<u8>, Option<&'l str>
 mod tests {
     use super::super::tests::{csv, read, text};
     use super::{CopyError, CopyReader};
-    use pgrepr::copy::{CopyOptions, ForcedField};
+    use crate::copy::{CopyOptions, ForcedField};
     use proptest::prelude::{any, prop, prop_oneof, proptest};
     use repr::sqlstate::SqlState;
 

@@ -1,0 +1,104 @@
+//! What other programs' Arrow becomes in a table: rows of batches, as a COPY takes them.
+//!
+//! A value is taken as it is where its type is the column's, or as near to it as an integer of another width is. Any other is read as its
+//! text would be: so a float becomes a numeric with the digits that it shows, a timestamp without zone is one of the session's zone, and a
+//! text may be of any type. What does not fit is refused with its row; nothing is cut, but for parts of a microsecond.
+
+use adapter::error::AdapterError;
+use adapter::writing::copy_in::{CopyIn, Taken, of_text};
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
+use pgrepr::options::EncodeOptions;
+use pgrepr::text::encode_text;
+use repr::datum::from_array;
+use repr::sqlstate::SqlState;
+use repr::{ColumnDesc, Datum, PgType};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The columns of the table that batches of a shape have, by their names.
+pub fn names(schema: &Schema) -> Vec<String> {
+    schema.fields().iter().map(|field| field.name().clone()).collect()
+}
+
+/// Adds the rows of a batch, whose columns are those of the COPY in their order; the first is the row of that number. Errors: 0A000 of
+/// columns that nothing here can be made of, those of values.
+pub fn push(copy: &mut CopyIn, batch: &RecordBatch, first: u64) -> Result<(), AdapterError> {
+    let columns = batch.columns().iter().map(plain).collect::<Result<Vec<_>, _>>()?;
+    let types: Vec<PgType> = columns.iter().map(|column| PgType::from_data_type(column.data_type())).collect();
+    let mut fields = Vec::with_capacity(columns.len());
+    for row in 0..batch.num_rows() {
+        fields.clear();
+        for (column, ty) in columns.iter().zip(&types) {
+            let datum = from_array(column.as_ref(), row).ok_or_else(|| refused(column.data_type()))?;
+            fields.push((!datum.is_null()).then_some((datum, ty)));
+        }
+        copy.push(first + row as u64, &fields, |column, (datum, ty), encode| of_datum(column, datum, ty, encode))?;
+    }
+    Ok(())
+}
+
+/// The value of a column that this one of another type is.
+fn of_datum<'a>(column: &ColumnDesc, datum: &'a Datum<'_>, ty: &PgType, encode: &EncodeOptions) -> Taken<'a> {
+    let as_it_is = match (datum, &column.ty) {
+        (Datum::Text(text), _) => return of_text(column, text, encode),
+        (Datum::Bool(value), PgType::Bool) => Datum::Bool(*value),
+        (Datum::Int2(value), PgType::Int2) => Datum::Int2(*value),
+        (Datum::Int2(value), PgType::Int4) => Datum::Int4((*value).into()),
+        (Datum::Int2(value), PgType::Int8) => Datum::Int8((*value).into()),
+        (Datum::Int4(value), PgType::Int4) => Datum::Int4(*value),
+        (Datum::Int4(value), PgType::Int8) => Datum::Int8((*value).into()),
+        (Datum::Int8(value), PgType::Int8) => Datum::Int8(*value),
+        (Datum::Float4(value), PgType::Float4) => Datum::Float4(*value),
+        (Datum::Float4(value), PgType::Float8) => Datum::Float8((*value).into()),
+        (Datum::Float8(value), PgType::Float8) => Datum::Float8(*value),
+        (Datum::Bytes(bytes), PgType::Bytea) => Datum::Bytes(Cow::Borrowed(bytes)),
+        (Datum::Bytes(bytes), PgType::Uuid) if bytes.len() == 16 => Datum::Bytes(Cow::Borrowed(bytes)),
+        (Datum::Date(value), PgType::Date) => Datum::Date(*value),
+        (Datum::Time(value), PgType::Time) => Datum::Time(*value),
+        (Datum::Timestamp(value), to @ (PgType::Timestamp | PgType::Timestamptz)) if to == ty => Datum::Timestamp(*value),
+        (Datum::Interval(months, days, us), PgType::Interval) => Datum::Interval(*months, *days, *us),
+        _ => {
+            let mut text = Vec::new();
+            encode_text(ty, datum, encode, &mut text);
+            let text = String::from_utf8_lossy(&text);
+            return of_text(column, &text, encode).map(Datum::into_owned);
+        }
+    };
+    Ok(as_it_is)
+}
+
+/// The same values in a type that there are values of here.
+fn plain(column: &ArrayRef) -> Result<ArrayRef, AdapterError> {
+    let ty = plain_type(column.data_type());
+    if ty == *column.data_type() {
+        return Ok(Arc::clone(column));
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, &ty, &options).map_err(|_| refused(column.data_type()))
+}
+
+fn plain_type(ty: &DataType) -> DataType {
+    let item = |item: &Field| Arc::new(item.clone().with_data_type(plain_type(item.data_type())));
+    match ty {
+        DataType::Float16 => DataType::Float32,
+        DataType::Date64 => DataType::Date32,
+        DataType::Time32(_) => DataType::Time64(TimeUnit::Microsecond),
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::Interval(IntervalUnit::YearMonth | IntervalUnit::DayTime) => {
+            DataType::Interval(IntervalUnit::MonthDayNano)
+        }
+        DataType::Dictionary(_, values) => plain_type(values),
+        DataType::RunEndEncoded(_, values) => plain_type(values.data_type()),
+        DataType::List(of) | DataType::ListView(of) | DataType::FixedSizeList(of, _) => DataType::List(item(of)),
+        DataType::LargeList(of) | DataType::LargeListView(of) => DataType::LargeList(item(of)),
+        other => other.clone(),
+    }
+}
+
+fn refused(ty: &DataType) -> AdapterError {
+    AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("values of the Arrow type {ty} are not taken"))
+}

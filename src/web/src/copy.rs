@@ -1,0 +1,443 @@
+//! `POST /api/copy?table=`: rows in, as one transaction.
+//!
+//! Rows are read as they come and kept by the COPY, in its memory; they are committed when all have come. What form they have says
+//! `Content-Type`: lines of CSV or of JSON objects, a stream of Arrow batches, or a Parquet file, which has to be there whole before
+//! it can be read. Which columns they have is said by the table (`t(a, b)`), or by them: by the first line, or by names.
+
+use crate::identify::single;
+use crate::json;
+use crate::objects;
+use crate::printing::elsewhere;
+use crate::request::{Loaded, drain, next_piece, read_body};
+use crate::sql::{Welcome, check_identity, welcome};
+use crate::told::{self, Refusal};
+use crate::visitor::{Seated, Visitor};
+use adapter::answer::Statement;
+use adapter::error::AdapterError;
+use adapter::seat::Seat;
+use adapter::session::Session;
+use adapter::writing::copy_in::CopyIn;
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+use arrow_ipc::reader::StreamDecoder;
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{self, Query as Parameters};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use door::intake;
+use ore::memory::Reservation;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pgrepr::copy::reader::{CopyError, CopyReader};
+use pgrepr::copy::{CopyFormat, CopyOptions};
+use repr::sqlstate::SqlState;
+use sql_syntax::ast::{self, CopyDirection, CopySource};
+use sql_syntax::parser::{ParsedStatement, parse};
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Rows of a batch that are taken at once.
+const ROWS_AT_ONCE: usize = 8_192;
+/// Bytes of a line from which on it is read where nobody waits.
+const LARGE_LINE: usize = 256 << 10;
+
+/// What form rows have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Lines of fields, with the names of columns in the first or not.
+    Csv { header: bool },
+    /// Objects in lines.
+    Lines,
+    /// A stream of Arrow batches.
+    Arrow,
+    /// A Parquet file.
+    Parquet,
+}
+
+/// The form of a body. Errors: 415 of one that is not taken.
+fn form_of(headers: &HeaderMap) -> Result<Form, Refusal> {
+    check_identity(headers)?;
+    let value = single(headers, header::CONTENT_TYPE)?.unwrap_or_default();
+    let mut parts = value.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default().to_ascii_lowercase();
+    Ok(match essence.as_str() {
+        "text/csv" => Form::Csv { header: !parts.any(|part| part.eq_ignore_ascii_case("header=absent")) },
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Form::Lines,
+        "application/vnd.apache.arrow.stream" => Form::Arrow,
+        "application/vnd.apache.parquet" => Form::Parquet,
+        _ => {
+            let message = "rows come as text/csv, application/x-ndjson, application/vnd.apache.arrow.stream or \
+                           application/vnd.apache.parquet, and the body has to say so: Content-Type";
+            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+    })
+}
+
+/// The handler.
+pub(crate) async fn copy(
+    Extension(visitor): Extension<Arc<Visitor>>,
+    request: extract::Request,
+) -> Result<Response, Refusal> {
+    let (parts, mut body) = request.into_parts();
+    let welcomed = async {
+        let Parameters(loaded) = Parameters::<Loaded>::try_from_uri(&parts.uri)
+            .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
+        let welcome = welcome(&visitor, &parts, &loaded.address()).await?;
+        Ok::<_, Refusal>((welcome, Table::of(&loaded.table)?, form_of(&parts.headers)?))
+    };
+    let (Welcome { entrance, place }, table, form) = match welcomed.await {
+        Ok(welcomed) => welcomed,
+        Err(refusal) => {
+            drain(body).await;
+            return Err(refusal);
+        }
+    };
+    let mut seated = visitor.seat(&entrance, place)?;
+    let ended = seated.shutdown();
+    let bytes_max = visitor.shared.request_bytes_max;
+    let loaded = {
+        let mut load = Load { seat: &mut seated, table, bytes_max };
+        tokio::select! {
+            biased;
+            () = ended.cancelled() => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends").into()),
+            loaded = load.all(&mut body, form) => loaded,
+        }
+    };
+    let answer = conclude(seated, loaded).await;
+    if answer.is_err() {
+        drain(body).await;
+    }
+    answer
+}
+
+/// What is told of rows that were loaded, or not; and the session goes back.
+async fn conclude(mut seated: Seated, loaded: Result<String, Refusal>) -> Result<Response, Refusal> {
+    let notices = seated.here().map(Session::take_notices).unwrap_or_default();
+    if let (Err(_), Some(session)) = (&loaded, seated.here()) {
+        session.fail_transaction();
+    }
+    seated.give_back().await;
+    let mut out = b"{\"results\":[{\"ok\":".to_vec();
+    json::string(&mut out, &loaded?);
+    out.extend_from_slice(b",\"notices\":");
+    told::notices(&mut out, &notices);
+    out.extend_from_slice(b"}]}\n");
+    Ok(([(header::CONTENT_TYPE, "application/json")], out).into_response())
+}
+
+/// Where rows go.
+struct Table {
+    statement: ParsedStatement,
+}
+
+impl Table {
+    /// A table by its name, with the columns that it has to have if they are told. Errors: 42601.
+    fn of(name: &str) -> Result<Table, AdapterError> {
+        let refused = || AdapterError::new(SqlState::SYNTAX_ERROR, "\"table\" has to be a table's name: t, s.t or t(a, b)");
+        let mut statements = parse(&format!("COPY {name} FROM STDIN")).map_err(|_| refused())?;
+        match (statements.pop(), statements.is_empty()) {
+            (Some(statement), true) => match &statement.ast {
+                ast::Statement::Copy(copy) if copy.direction == CopyDirection::FromStdin => Ok(Table { statement }),
+                _ => Err(refused()),
+            },
+            _ => Err(refused()),
+        }
+    }
+
+    /// The statement that loads rows with these columns, unless others were told.
+    fn copied(self, names: Option<Vec<String>>, options: CopyOptions) -> Statement {
+        let Table { mut statement } = self;
+        if let ast::Statement::Copy(copy) = &mut statement.ast {
+            (copy.options, copy.forced) = (options, Vec::new());
+            match (&mut copy.source, names) {
+                (CopySource::Table { columns, .. }, Some(names)) if columns.is_empty() => *columns = names,
+                _ => {}
+            }
+        }
+        Statement::Tree(Box::new(statement))
+    }
+
+    /// Whether it says itself which columns it has.
+    fn has_columns(&self) -> bool {
+        matches!(&self.statement.ast, ast::Statement::Copy(copy)
+            if matches!(&copy.source, CopySource::Table { columns, .. } if !columns.is_empty()))
+    }
+}
+
+/// A load.
+struct Load<'s> {
+    seat: &'s mut Seat,
+    table: Table,
+    /// Of a line, of what an Arrow stream has between two batches, and of a file.
+    bytes_max: usize,
+}
+
+impl Load<'_> {
+    /// Takes all rows and commits them; returns the tag. Errors: those of rows, with their numbers, and of the commit.
+    async fn all(&mut self, body: &mut Body, form: Form) -> Result<String, Refusal> {
+        let copy = match form {
+            Form::Csv { header } => self.csv(body, header).await?,
+            Form::Lines => self.lines(body).await?,
+            Form::Arrow => self.arrow(body).await?,
+            Form::Parquet => self.parquet(body).await?,
+        };
+        Ok(self.seat.copy_done(copy).await?.to_string())
+    }
+
+    /// Begins to load rows with these columns.
+    async fn begin(&mut self, names: Option<Vec<String>>, options: CopyOptions) -> Result<Box<CopyIn>, AdapterError> {
+        let table = Table { statement: self.table.statement.clone() };
+        self.seat.copy_in(table.copied(names, options)).await
+    }
+
+    async fn csv(&mut self, body: &mut Body, header: bool) -> Result<Box<CopyIn>, Refusal> {
+        let options = CopyOptions { header, ..CopyOptions::new(CopyFormat::Csv) };
+        let mut start = Vec::new();
+        let mut names = None;
+        if header && !self.table.has_columns() {
+            while names.is_none() {
+                let piece = next_piece(body).await?;
+                start.extend_from_slice(piece.as_deref().unwrap_or_default());
+                names = first_line(&start, piece.is_none(), self.bytes_max)?;
+                if piece.is_none() {
+                    break;
+                }
+            }
+        }
+        let mut copy = self.begin(names, options).await?;
+        let mut reader = CopyReader::new(copy.options.clone(), self.bytes_max);
+        let mut next = Some(Bytes::from(start));
+        while let Some(piece) = next {
+            let ends = memchr::memchr2_iter(b'\n', b'\r', &piece).count();
+            self.seat.copy_in_rows(&mut copy, ends as u64 + 2).await?;
+            let pushed = reader.push(&piece, &mut |line: u64, fields: &[Option<Cow<'_, str>>]| {
+                copy.push_texts(line, fields).map_err(Wrong::from)
+            });
+            pushed.map_err(|wrong| wrong.of(&copy))?;
+            tokio::task::yield_now().await;
+            next = next_piece(body).await?;
+        }
+        let finished = reader.finish(&mut |line: u64, fields: &[Option<Cow<'_, str>>]| {
+            copy.push_texts(line, fields).map_err(Wrong::from)
+        });
+        finished.map_err(|wrong| wrong.of(&copy))?;
+        Ok(copy)
+    }
+
+    async fn lines(&mut self, body: &mut Body) -> Result<Box<CopyIn>, Refusal> {
+        let (mut copy, mut pending, mut number): (Option<Box<CopyIn>>, Vec<u8>, u64) = (None, Vec::new(), 0);
+        loop {
+            let piece = next_piece(body).await?;
+            let scanned = pending.len();
+            pending.extend_from_slice(piece.as_deref().unwrap_or(b"\n"));
+            let mut start = 0;
+            let ends: Vec<usize> = memchr::memchr_iter(b'\n', &pending[scanned..]).map(|at| scanned + at).collect();
+            if let Some(copy) = &mut copy {
+                self.seat.copy_in_rows(copy, ends.len() as u64).await?;
+            }
+            for end in ends {
+                let line = pending[std::mem::replace(&mut start, end + 1)..end].trim_ascii();
+                number += 1;
+                if line.is_empty() {
+                    continue;
+                }
+                let context = |error: AdapterError| error.in_context(format!("COPY, line {number}"));
+                let object = match line.len() > LARGE_LINE {
+                    true => {
+                        let line = line.to_vec();
+                        elsewhere(move || objects::object(&line)).await.map_err(context)?
+                    }
+                    false => objects::object(line).map_err(context)?,
+                };
+                let into = match &mut copy {
+                    Some(copy) => copy,
+                    None => {
+                        let names = object.keys().cloned().collect();
+                        let begun = self.begin(Some(names), CopyOptions::new(CopyFormat::Text)).await?;
+                        let begun = copy.insert(begun);
+                        self.seat.copy_in_rows(begun, memchr::memchr_iter(b'\n', &pending).count() as u64).await?;
+                        begun
+                    }
+                };
+                let fields = objects::fields(&object, &into.columns).map_err(context)?;
+                into.push_texts(number, &fields)?;
+            }
+            pending.drain(..start);
+            if pending.len() > self.bytes_max {
+                return Err(too_much("a line", self.bytes_max).into());
+            }
+            if piece.is_none() {
+                // Of no rows there is nothing that says which columns they have.
+                return match copy {
+                    Some(copy) => Ok(copy),
+                    None => Ok(self.begin(None, CopyOptions::new(CopyFormat::Text)).await?),
+                };
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn arrow(&mut self, body: &mut Body) -> Result<Box<CopyIn>, Refusal> {
+        let mut decoder = StreamDecoder::new();
+        let (mut copy, mut first, mut held): (Option<Box<CopyIn>>, u64, usize) = (None, 1, 0);
+        let mut memory = Reservation::empty(self.seat.message_memory());
+        while let Some(piece) = next_piece(body).await? {
+            held += piece.len();
+            if held > self.bytes_max {
+                return Err(too_much("a batch", self.bytes_max).into());
+            }
+            memory.cover(held).map_err(AdapterError::from)?;
+            let (back, decoded) = elsewhere(move || Ok::<_, AdapterError>(decoded(decoder, piece))).await?;
+            decoder = back;
+            for batch in decoded? {
+                held = 0;
+                let into = match copy.take() {
+                    Some(copy) => copy,
+                    None => self.begin_with(&batch.schema()).await?,
+                };
+                let (back, next) = self.batch(into, batch, first).await?;
+                (copy, first) = (Some(back), next);
+            }
+        }
+        decoder.finish().map_err(|error| malformed(format!("the Arrow stream breaks off: {error}")))?;
+        match (copy, decoder.schema()) {
+            (Some(copy), _) => Ok(copy),
+            (None, Some(schema)) => Ok(self.begin_with(&schema).await?),
+            (None, None) => Err(malformed("the body is no Arrow stream".to_owned()).into()),
+        }
+    }
+
+    async fn parquet(&mut self, body: &mut Body) -> Result<Box<CopyIn>, Refusal> {
+        let (file, mut memory) =
+            read_body(std::mem::take(body), self.bytes_max, self.seat.message_memory()).await?;
+        let opened = elsewhere(move || {
+            let opened = guarded(|| ParquetRecordBatchReaderBuilder::try_new(Bytes::from(file)));
+            opened?.map_err(|error| malformed(format!("the body is no Parquet file: {error}")))
+        });
+        let builder = opened.await?;
+        // The columns of a group of rows are there at once.
+        let groups = builder.metadata().row_groups().iter();
+        let unpacked = groups.map(|group| usize::try_from(group.total_byte_size()).unwrap_or(usize::MAX)).max();
+        memory.try_grow(unpacked.unwrap_or(0)).map_err(AdapterError::from)?;
+        let mut copy = self.begin_with(builder.schema()).await?;
+        let reader = builder.with_batch_size(ROWS_AT_ONCE).build();
+        let mut reader = reader.map_err(|error| malformed(format!("the Parquet file cannot be read: {error}")))?;
+        let mut first = 1;
+        loop {
+            let read = elsewhere(move || {
+                let next = guarded(|| reader.next())?;
+                Ok::<_, AdapterError>((reader, next.transpose()))
+            });
+            let (back, batch) = read.await?;
+            reader = back;
+            match batch.map_err(|error| malformed(format!("the Parquet file cannot be read: {error}")))? {
+                Some(batch) => (copy, first) = self.batch(copy, batch, first).await?,
+                None => return Ok(copy),
+            }
+        }
+    }
+
+    /// Begins to load rows of batches.
+    async fn begin_with(&mut self, schema: &Schema) -> Result<Box<CopyIn>, AdapterError> {
+        self.begin(Some(intake::names(schema)), CopyOptions::new(CopyFormat::Text)).await
+    }
+
+    /// Takes the rows of a batch, of which the first has this number; returns that of the one behind them as well.
+    async fn batch(
+        &mut self,
+        mut copy: Box<CopyIn>,
+        batch: RecordBatch,
+        mut first: u64,
+    ) -> Result<(Box<CopyIn>, u64), AdapterError> {
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let part = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
+            let count = part.num_rows();
+            self.seat.copy_in_rows(&mut copy, count as u64).await?;
+            copy = elsewhere(move || intake::push(&mut copy, &part, first).map(|()| copy)).await?;
+            (start, first) = (start + count, first + count as u64);
+        }
+        Ok((copy, first))
+    }
+}
+
+/// What the next bytes of an Arrow stream complete.
+fn decoded(mut decoder: StreamDecoder, piece: Bytes) -> (StreamDecoder, Result<Vec<RecordBatch>, AdapterError>) {
+    let mut buffer = arrow::buffer::Buffer::from(piece);
+    let decoded = guarded(|| {
+        let mut batches = Vec::new();
+        while !buffer.is_empty() {
+            batches.extend(decoder.decode(&mut buffer)?);
+        }
+        Ok::<_, arrow::error::ArrowError>(batches)
+    });
+    let flat = decoded.and_then(|decoded| decoded.map_err(|error| malformed(format!("the Arrow stream: {error}"))));
+    (decoder, flat)
+}
+
+/// What `read` makes of a stranger's bytes, which must be no reason to panic.
+fn guarded<T>(read: impl FnOnce() -> T) -> Result<T, AdapterError> {
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| malformed("the body is damaged".to_owned()))
+}
+
+/// The names in the first line, once it is there whole; an empty body has none.
+fn first_line(start: &[u8], is_all: bool, bytes_max: usize) -> Result<Option<Vec<String>>, AdapterError> {
+    /// That there is a line is all that is asked.
+    struct Found(Option<CopyError>);
+    impl From<CopyError> for Found {
+        fn from(error: CopyError) -> Found {
+            Found(Some(error))
+        }
+    }
+    let mut reader = CopyReader::new(CopyOptions::new(CopyFormat::Csv), bytes_max);
+    let mut names = None;
+    let mut first = |_line: u64, fields: &[Option<Cow<'_, str>>]| {
+        names = Some(fields.iter().map(|field| field.as_deref().unwrap_or_default().to_owned()).collect());
+        Err(Found(None))
+    };
+    let read = reader.push(start, &mut first).and_then(|()| if is_all { reader.finish(&mut first) } else { Ok(()) });
+    match read {
+        Err(Found(Some(error))) => Err(AdapterError::new(error.sqlstate, error.message.into_owned())),
+        _ => Ok(names),
+    }
+}
+
+/// What can be wrong with a row of CSV: its line, or the values in it.
+enum Wrong {
+    Line(CopyError),
+    Values(AdapterError),
+}
+
+impl From<CopyError> for Wrong {
+    fn from(error: CopyError) -> Wrong {
+        Wrong::Line(error)
+    }
+}
+
+impl From<AdapterError> for Wrong {
+    fn from(error: AdapterError) -> Wrong {
+        Wrong::Values(error)
+    }
+}
+
+impl Wrong {
+    fn of(self, copy: &CopyIn) -> AdapterError {
+        match self {
+            Wrong::Values(error) => error,
+            Wrong::Line(CopyError { sqlstate, message, line, .. }) => {
+                let context = format!("COPY {}, line {line}", copy.table_name());
+                AdapterError::new(sqlstate, message.into_owned()).in_context(context)
+            }
+        }
+    }
+}
+
+fn malformed(message: String) -> AdapterError {
+    AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, message)
+}
+
+fn too_much(what: &str, bytes_max: usize) -> AdapterError {
+    AdapterError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, format!("{what} has more than {bytes_max} bytes"))
+}
