@@ -75,9 +75,7 @@ pub fn followers(server: &Server, count: usize, rate: f64, duration: Duration) -
         std::thread::sleep(next.saturating_sub(start.elapsed()));
     }
     let elapsed = start.elapsed().as_secs_f64();
-    wait("not everybody has heard of every change", || {
-        Ok(heard.load(Ordering::Relaxed) - told >= changes * all)
-    })?;
+    wait("not everybody has heard of every change", || Ok(heard.load(Ordering::Relaxed) - told >= changes * all))?;
     let cpu = tree_cpu_seconds(server.pid())? - cpu;
     let operators = server.internal_http.context("an operators' port")?;
     let metrics = String::from_utf8(get(&format!("http://{operators}/metrics"), PATIENCE)?)?;

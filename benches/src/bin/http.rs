@@ -119,7 +119,7 @@ fn follow(arguments: &Arguments, glimpse: &Server) -> Result<()> {
     Ok(())
 }
 
-fn median(of: &mut Vec<f64>) -> f64 {
+fn median(of: &mut [f64]) -> f64 {
     of.sort_by(f64::total_cmp);
     of[of.len() / 2]
 }

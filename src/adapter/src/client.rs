@@ -8,8 +8,8 @@ use crate::locks::Owner;
 use crate::metrics::Metrics;
 use crate::password::{self, Credentials, Hashing};
 use crate::plan_cache::PlanCache;
-use crate::reading::subscribe::stream::Streams;
 use crate::reading::admission::Admission;
+use crate::reading::subscribe::stream::Streams;
 use crate::rights::allowed_role;
 use crate::session::Session;
 use crate::shared::{SessionHandle, Shared};
@@ -124,17 +124,25 @@ impl Client {
             metrics: committer::metrics::Metrics::register(&config.registry),
             handle: handle.clone(),
         };
+        let messages = config.memory.child("large messages", config.memory.limit() / 2);
+        let streams = Streams::new(
+            Arc::clone(&config.oracle),
+            handle.clone(),
+            Arc::clone(&environment.published),
+            Arc::clone(&messages),
+            &config.registry,
+        );
         let shared = Arc::new(Shared {
             engine: Arc::clone(&environment.engine),
             memory,
-            messages: config.memory.child("large messages", config.memory.limit() / 2),
+            messages,
             published: Arc::clone(&environment.published),
             oracle: config.oracle,
             persist: config.persist,
             holds: Arc::clone(&environment.holds),
             committer: handle,
             plans: PlanCache::default(),
-            streams: Streams::default(),
+            streams,
             metrics: Metrics::register(&config.registry),
             started_us: i64::try_from(config.clock.now_us()).unwrap_or(i64::MAX),
             clock: config.clock,

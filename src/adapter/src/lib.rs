@@ -21,6 +21,7 @@ pub mod client;
 pub mod description;
 pub mod error;
 mod locks;
+pub mod made;
 pub mod metrics;
 pub mod password;
 pub mod response;

@@ -32,10 +32,6 @@ pub struct Metrics {
     pub peeks_constant: Counter,
     /// Open sessions.
     pub sessions: Gauge,
-    /// Subscriptions.
-    pub subscriptions: Gauge,
-    /// What they follow.
-    pub subscribed: Gauge,
 }
 
 impl Metrics {
@@ -62,8 +58,6 @@ impl Metrics {
             peeks_adhoc: peeks.with(&["adhoc"]),
             peeks_constant: peeks.with(&["constant"]),
             sessions: registry.gauge("mz_active_sessions", "Open sessions."),
-            subscriptions: registry.gauge("mz_active_subscribes", "Subscriptions."),
-            subscribed: registry.gauge("mz_subscribe_streams", "Streams of changes that subscriptions follow together."),
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) committer: Handle,
     pub(crate) plans: PlanCache,
     /// What is followed.
-    pub(crate) streams: Streams,
+    pub(crate) streams: Arc<Streams>,
     pub(crate) metrics: Metrics,
     pub(crate) clock: Clock,
     /// Runs ad hoc queries, so that they do not hold up the threads of connections.

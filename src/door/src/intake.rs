@@ -57,7 +57,9 @@ fn of_datum<'a>(column: &ColumnDesc, datum: &'a Datum<'_>, ty: &PgType, encode: 
         (Datum::Bytes(bytes), PgType::Uuid) if bytes.len() == 16 => Datum::Bytes(Cow::Borrowed(bytes)),
         (Datum::Date(value), PgType::Date) => Datum::Date(*value),
         (Datum::Time(value), PgType::Time) => Datum::Time(*value),
-        (Datum::Timestamp(value), to @ (PgType::Timestamp | PgType::Timestamptz)) if to == ty => Datum::Timestamp(*value),
+        (Datum::Timestamp(value), to @ (PgType::Timestamp | PgType::Timestamptz)) if to == ty => {
+            Datum::Timestamp(*value)
+        }
         (Datum::Interval(months, days, us), PgType::Interval) => Datum::Interval(*months, *days, *us),
         _ => {
             let mut text = Vec::new();

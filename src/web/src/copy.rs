@@ -12,8 +12,8 @@ use crate::request::{Loaded, drain, next_piece, read_body};
 use crate::sql::{Welcome, check_identity, welcome};
 use crate::told::{self, Refusal};
 use crate::visitor::{Seated, Visitor};
-use adapter::answer::Statement;
 use adapter::error::AdapterError;
+use adapter::made::Table;
 use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::writing::copy_in::CopyIn;
@@ -32,8 +32,6 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pgrepr::copy::reader::{CopyError, CopyReader};
 use pgrepr::copy::{CopyFormat, CopyOptions};
 use repr::sqlstate::SqlState;
-use sql_syntax::ast::{self, CopyDirection, CopySource};
-use sql_syntax::parser::{ParsedStatement, parse};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -85,7 +83,7 @@ pub(crate) async fn copy(
         let Parameters(loaded) = Parameters::<Loaded>::try_from_uri(&parts.uri)
             .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
         let welcome = welcome(&visitor, &parts, &loaded.address()).await?;
-        Ok::<_, Refusal>((welcome, Table::of(&loaded.table)?, form_of(&parts.headers)?))
+        Ok::<_, Refusal>((welcome, Table::parse(&loaded.table)?, form_of(&parts.headers)?))
     };
     let (Welcome { entrance, place }, table, form) = match welcomed.await {
         Ok(welcomed) => welcomed,
@@ -127,45 +125,6 @@ async fn conclude(mut seated: Seated, loaded: Result<String, Refusal>) -> Result
     Ok(([(header::CONTENT_TYPE, "application/json")], out).into_response())
 }
 
-/// Where rows go.
-struct Table {
-    statement: ParsedStatement,
-}
-
-impl Table {
-    /// A table by its name, with the columns that it has to have if they are told. Errors: 42601.
-    fn of(name: &str) -> Result<Table, AdapterError> {
-        let refused = || AdapterError::new(SqlState::SYNTAX_ERROR, "\"table\" has to be a table's name: t, s.t or t(a, b)");
-        let mut statements = parse(&format!("COPY {name} FROM STDIN")).map_err(|_| refused())?;
-        match (statements.pop(), statements.is_empty()) {
-            (Some(statement), true) => match &statement.ast {
-                ast::Statement::Copy(copy) if copy.direction == CopyDirection::FromStdin => Ok(Table { statement }),
-                _ => Err(refused()),
-            },
-            _ => Err(refused()),
-        }
-    }
-
-    /// The statement that loads rows with these columns, unless others were told.
-    fn copied(self, names: Option<Vec<String>>, options: CopyOptions) -> Statement {
-        let Table { mut statement } = self;
-        if let ast::Statement::Copy(copy) = &mut statement.ast {
-            (copy.options, copy.forced) = (options, Vec::new());
-            match (&mut copy.source, names) {
-                (CopySource::Table { columns, .. }, Some(names)) if columns.is_empty() => *columns = names,
-                _ => {}
-            }
-        }
-        Statement::Tree(Box::new(statement))
-    }
-
-    /// Whether it says itself which columns it has.
-    fn has_columns(&self) -> bool {
-        matches!(&self.statement.ast, ast::Statement::Copy(copy)
-            if matches!(&copy.source, CopySource::Table { columns, .. } if !columns.is_empty()))
-    }
-}
-
 /// A load.
 struct Load<'s> {
     seat: &'s mut Seat,
@@ -188,8 +147,7 @@ impl Load<'_> {
 
     /// Begins to load rows with these columns.
     async fn begin(&mut self, names: Option<Vec<String>>, options: CopyOptions) -> Result<Box<CopyIn>, AdapterError> {
-        let table = Table { statement: self.table.statement.clone() };
-        self.seat.copy_in(table.copied(names, options)).await
+        self.seat.copy_in(self.table.copied(names, options)).await
     }
 
     async fn csv(&mut self, body: &mut Body, header: bool) -> Result<Box<CopyIn>, Refusal> {
@@ -310,8 +268,7 @@ impl Load<'_> {
     }
 
     async fn parquet(&mut self, body: &mut Body) -> Result<Box<CopyIn>, Refusal> {
-        let (file, mut memory) =
-            read_body(std::mem::take(body), self.bytes_max, self.seat.message_memory()).await?;
+        let (file, mut memory) = read_body(std::mem::take(body), self.bytes_max, self.seat.message_memory()).await?;
         let opened = elsewhere(move || {
             let opened = guarded(|| ParquetRecordBatchReaderBuilder::try_new(Bytes::from(file)));
             opened?.map_err(|error| malformed(format!("the body is no Parquet file: {error}")))

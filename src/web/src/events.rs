@@ -14,16 +14,15 @@ use crate::request::Request;
 use crate::single::options;
 use crate::sink::{Head, Sink};
 use crate::told::Refusal;
-use adapter::answer::{Answer, Follows, Statement, no_values};
+use adapter::answer::{Answer, Follows, no_values};
 use adapter::error::AdapterError;
+use adapter::made::Followed;
 use adapter::seat::Seat;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum, RelationDesc, Timestamp};
-use sql_syntax::ast;
-use sql_syntax::parser::{ParsedStatement, parse};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,13 +36,6 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// Bytes of rows from which on an event ends although its time is not complete.
 const PART_BYTES: usize = PIECE_BYTES;
 
-/// What is followed, from where.
-pub(crate) struct Following {
-    statement: Box<ParsedStatement>,
-    /// Whether what is there comes first.
-    has_snapshot: bool,
-}
-
 /// The time behind which a client goes on. Errors: 400 of what is none.
 pub(crate) fn last_event(headers: &HeaderMap) -> Result<Option<Timestamp>, Refusal> {
     let Some(value) = crate::identify::single(headers, LAST_EVENT_ID)? else { return Ok(None) };
@@ -55,40 +47,25 @@ pub(crate) fn last_event(headers: &HeaderMap) -> Result<Option<Timestamp>, Refus
     value.parse().map(Some).map_err(malformed)
 }
 
-impl Following {
-    /// What a request follows. Errors: 42601, 0A000 of what is not SUBSCRIBE.
-    pub(crate) fn of(request: Request, after: Option<Timestamp>) -> Result<Following, AdapterError> {
-        let refused = || {
-            let message = "events are those of one SUBSCRIBE";
-            AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-        };
-        let text = match request {
-            Request::Simple(text) => text,
-            Request::Extended(mut queries) => match (queries.pop(), queries.is_empty()) {
-                (Some(query), true) if query.params.is_empty() => query.query,
-                _ => return Err(refused()),
-            },
-        };
-        let mut statements = parse(&text)?;
-        let Some(mut statement) = statements.pop().filter(|_| statements.is_empty()) else { return Err(refused()) };
-        let ast::Statement::Subscribe(subscribe) = &mut statement.ast else { return Err(refused()) };
-        if subscribe.progress {
-            let message = "events say themselves what is complete, and have no lines of PROGRESS";
-            return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        if let Some(after) = after {
-            subscribe.go_on(after);
-        }
-        let has_snapshot = subscribe.snapshot;
-        Ok(Following { statement: Box::new(statement), has_snapshot })
+/// What a request follows. Errors: 42601, 0A000 of what is not SUBSCRIBE.
+pub(crate) fn followed(request: Request, after: Option<Timestamp>) -> Result<Followed, AdapterError> {
+    match request {
+        Request::Simple(text) => Followed::parse(&text, after),
+        Request::Extended(mut queries) => match (queries.pop(), queries.is_empty()) {
+            (Some(query), true) if query.params.is_empty() => Followed::parse(&query.query, after),
+            _ => Err(AdapterError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "events are those of one SUBSCRIBE without values",
+            )),
+        },
     }
 }
 
 /// Sends what happens for as long as somebody reads.
-pub(crate) async fn answer(seat: &mut Seat, following: Following, sink: &mut Sink) -> Result<(), AdapterError> {
-    let Following { statement, has_snapshot } = following;
+pub(crate) async fn answer(seat: &mut Seat, followed: Followed, sink: &mut Sink) -> Result<(), AdapterError> {
+    let has_snapshot = followed.has_snapshot;
     // In room that is free again when it is known what comes.
-    let answer = Box::pin(seat.answer(Statement::Tree(statement), no_values(), Follows::Nothing, PIECE_BYTES));
+    let answer = Box::pin(seat.answer(followed.statement(), no_values(), Follows::Nothing, PIECE_BYTES));
     let Answer::Rows(mut rows) = answer.await? else {
         return Err(AdapterError::internal("a subscription has no rows"));
     };
@@ -122,7 +99,15 @@ struct Events {
 
 impl Events {
     fn new(desc: &RelationDesc, options: EncodeOptions, is_snapshot: bool) -> Events {
-        Events { line: Line::new(desc, options.clone()), options, is_snapshot, open: None, row_start: 0, bytes: 0, text: Vec::new() }
+        Events {
+            line: Line::new(desc, options.clone()),
+            options,
+            is_snapshot,
+            open: None,
+            row_start: 0,
+            bytes: 0,
+            text: Vec::new(),
+        }
     }
 
     fn open(&mut self, out: &mut Vec<u8>, ts: Timestamp) {
@@ -177,7 +162,10 @@ impl Form for Events {
     }
 
     fn pause(&mut self, out: &mut Vec<u8>, upper: Option<Timestamp>) {
-        if self.open.is_none() && self.is_snapshot && let Some(upper) = upper.filter(|upper| *upper > 0) {
+        if self.open.is_none()
+            && self.is_snapshot
+            && let Some(upper) = upper.filter(|upper| *upper > 0)
+        {
             // There was nothing.
             self.open(out, upper - 1);
         }

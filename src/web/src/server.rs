@@ -116,7 +116,8 @@ pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Hand
     // Who has no friends tells browsers of none.
     let cross_origin = if origins.is_empty() { None } else { Some(cross_origin(&origins)?) };
     let introductions = Semaphore::new(INTRODUCTIONS_MAX);
-    let shared = Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins, subscribe_history, introductions });
+    let shared =
+        Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins, subscribe_history, introductions });
     let ours = || {
         let router = Router::new()
             .route("/api/sql", post(sql::sql))

@@ -1,6 +1,6 @@
 //! `POST /api/sql`: statements in, their results out. A request is a transaction of its own. `GET /api/subscribe`: events out.
 
-use crate::events::{self, Following};
+use crate::events;
 use crate::format::{Format, Shape};
 use crate::identify::{self, identify};
 use crate::printing::elsewhere;
@@ -11,6 +11,7 @@ use crate::sink::{Head, Sink, answered};
 use crate::told::Refusal;
 use crate::visitor::{Place, Seated, Visitor};
 use adapter::error::AdapterError;
+use adapter::made;
 use axum::Extension;
 use axum::extract::{self, Query as Parameters};
 use axum::http::request::Parts;
@@ -31,7 +32,7 @@ enum Asked {
     /// The rows of one.
     Rows(Request, Shape),
     /// What happens.
-    Events(Following),
+    Events(made::Followed),
 }
 
 /// Who asks, and where.
@@ -70,7 +71,7 @@ pub(crate) async fn sql(
         Ok::<_, Refusal>(match format {
             Format::Results => Asked::Results(request),
             Format::Rows(shape) => Asked::Rows(request, shape),
-            Format::Events => Asked::Events(Following::of(request, after)?),
+            Format::Events => Asked::Events(events::followed(request, after)?),
         })
     };
     let asked = if is_large { elsewhere(read).await? } else { read()? };
@@ -83,7 +84,7 @@ pub(crate) async fn subscribe(Extension(visitor): Extension<Arc<Visitor>>, parts
         .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
     let welcome = welcome(&visitor, &parts, &followed.address()).await?;
     let after = events::last_event(&parts.headers)?;
-    let asked = Asked::Events(Following::of(Request::Simple(followed.query), after)?);
+    let asked = Asked::Events(events::followed(Request::Simple(followed.query), after)?);
     let memory = Reservation::empty(welcome.entrance.client().message_memory());
     answer(visitor, welcome, (asked, memory), Format::Events).await
 }
@@ -156,7 +157,7 @@ async fn run(
         match asked {
             Asked::Results(request) => Box::pin(Results::new(&mut sink).of(&mut seated, request)).await,
             Asked::Rows(request, shape) => Ok(Box::pin(single::answer(&mut seated, request, shape, &mut sink)).await?),
-            Asked::Events(following) => Ok(Box::pin(events::answer(&mut seated, following, &mut sink)).await?),
+            Asked::Events(followed) => Ok(Box::pin(events::answer(&mut seated, followed, &mut sink)).await?),
         }
     };
     let done = tokio::select! {

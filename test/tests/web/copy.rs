@@ -4,7 +4,8 @@ use crate::{JSON, accepting, http, of, results, start};
 use glimpse_test::http::{Answer, Http};
 use serde_json::{Value, json};
 
-const TYPES: &str = "b boolean, i2 int2, i4 int4, i8 int8, f4 float4, f8 float8, n numeric(12,3), big numeric, t text, c varchar(5),
+const TYPES: &str =
+    "b boolean, i2 int2, i4 int4, i8 int8, f4 float4, f8 float8, n numeric(12,3), big numeric, t text, c varchar(5),
     by bytea, u uuid, d date, tm time, ts timestamp, tz timestamptz, iv interval, j jsonb, a int4[], ta text[]";
 
 const VALUES: &str = "(true, -1, 2, 9223372036854775807, 1.5, '1e300', 123456789.125, 12345678901234567890.5, 'é \"x\"', 'abc', '\\x00ff',
@@ -43,7 +44,8 @@ fn what_is_read_in_any_form_is_taken_in_it() {
     let made = results(&mut http, &format!("CREATE TABLE source ({TYPES}); INSERT INTO source VALUES {VALUES}"));
     assert_eq!(made[1]["ok"], "INSERT 0 3", "{made}");
     let expected = rows(&mut http, "SELECT * FROM source ORDER BY i8, b");
-    for (number, form) in ["text/csv", "application/x-ndjson", "application/vnd.apache.arrow.stream"].iter().enumerate() {
+    for (number, form) in ["text/csv", "application/x-ndjson", "application/vnd.apache.arrow.stream"].iter().enumerate()
+    {
         let target = format!("target{number}");
         results(&mut http, &format!("CREATE TABLE {target} ({TYPES})"));
         let body = accepting(&mut http, form, "SELECT * FROM source").body;
@@ -69,8 +71,13 @@ fn columns_are_named_by_the_rows_or_by_the_table() {
     assert_eq!(copied(&mut http, "t", csv, b"a\n"), "COPY 0");
     assert_eq!(copied(&mut http, "t", "application/x-ndjson", b""), "COPY 0");
     let expected = json!([
-        ["1", "x", null], ["2", "two\nlines", null], ["5", null, null],
-        ["7", null, "j"], ["7", null, "q"], ["7", null, null], ["7", null, null],
+        ["1", "x", null],
+        ["2", "two\nlines", null],
+        ["5", null, null],
+        ["7", null, "j"],
+        ["7", null, "q"],
+        ["7", null, null],
+        ["7", null, null],
     ]);
     assert_eq!(rows(&mut http, "SELECT * FROM t ORDER BY a, \"B c\", z"), expected);
 }

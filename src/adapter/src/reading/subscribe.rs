@@ -114,7 +114,7 @@ impl Session {
         keep: Duration,
     ) -> Result<Option<Begun>, AdapterError> {
         let (shared, interrupt) = (Arc::clone(&self.shared), self.interrupt());
-        let stream = shared.streams.of(self.subject(plan, subscribe)?, &shared);
+        let stream = shared.streams.of(self.subject(plan, subscribe)?);
         if let (Some(time), false) = (&subscribe.as_of, subscribe.snapshot) {
             // What was told may be older than what is readable.
             let after = self.time_of_statement(time)?;
@@ -133,7 +133,7 @@ impl Session {
         }
         if follower.base() > as_of {
             // A time of the past, or a transaction's.
-            let alone = Stream::alone(self.subject(plan, subscribe)?, &shared);
+            let alone = shared.streams.alone(self.subject(plan, subscribe)?);
             let starting = alone.follow(keep, || start(&shared, &alone, plan, subscribe, as_of));
             let Some(own) = interrupt.guard(starting).await?? else { return Ok(None) };
             follower = own;
@@ -239,12 +239,12 @@ async fn start(
         Followed::Query(_, cluster) => {
             let target = Target { plan: lower(&plan.select.logical, &shared.engine)?, cluster: cluster.clone() };
             let handle = shared.committer.subscribe(target, plan.select.depends_on.clone(), as_of).await?;
-            let dataflow = Dataflow { id: handle.id, shared: Arc::clone(shared) };
+            let dataflow = Dataflow { id: handle.id, committer: shared.committer.clone() };
             (handle, Some(dataflow))
         }
     };
     let (_, tail) = Tail::since(handle, as_of, QUEUE_BYTES_MAX).await.map_err(|error| ended(&error))?;
-    Ok(Started::new(tail, as_of, Lines::new(plan, subscribe)?, shared, dataflow))
+    Ok(Started::new(tail, as_of, Lines::new(plan, subscribe)?, &shared.streams, dataflow))
 }
 
 /// Where a subscription begins.

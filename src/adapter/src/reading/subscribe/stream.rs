@@ -13,16 +13,19 @@
 use super::ended;
 use super::lines::Lines;
 use crate::error::AdapterError;
-use crate::shared::Shared;
+use arc_swap::ArcSwap;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use committer::handle::Handle;
+use committer::published::Published;
 use compute_client::error::{ComputeError, decode_error};
 use compute_client::index::IndexHandle;
 use compute_client::plan::lir::Lir;
 use compute_client::plan::share::is_equal;
 use compute_client::tail::{At, Tail};
 use engine::error::SqlError;
-use ore::memory::Reservation;
+use ore::memory::{Reservation, Share};
+use ore::metrics::{Gauge, Registry};
 use parking_lot::Mutex;
 use repr::{GlobalId, Timestamp};
 use sql::plan::EnvelopePlan;
@@ -31,6 +34,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
+use timestamp_oracle::TimestampOracle;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::Instant;
@@ -80,26 +84,58 @@ impl Subject {
     }
 }
 
-/// The streams that are followed.
-#[derive(Default)]
+/// The streams that are followed, and what all of them need.
 pub(crate) struct Streams {
+    oracle: Arc<dyn TimestampOracle>,
+    committer: Handle,
+    published: Arc<ArcSwap<Published>>,
+    /// What histories take of the memory.
+    memory: Arc<Share>,
+    /// How many follow, and how many streams.
+    follower_count: Gauge,
+    stream_count: Gauge,
     /// By the hash of what they follow.
     streams: Mutex<HashMap<u64, Vec<Weak<Stream>>>>,
 }
 
 impl Streams {
+    /// None yet.
+    pub(crate) fn new(
+        oracle: Arc<dyn TimestampOracle>,
+        committer: Handle,
+        published: Arc<ArcSwap<Published>>,
+        memory: Arc<Share>,
+        registry: &Registry,
+    ) -> Arc<Streams> {
+        let stream_help = "Streams of changes that subscriptions follow together.";
+        Arc::new(Streams {
+            oracle,
+            committer,
+            published,
+            memory,
+            follower_count: registry.gauge("mz_active_subscribes", "Subscriptions."),
+            stream_count: registry.gauge("mz_subscribe_streams", stream_help),
+            streams: Mutex::default(),
+        })
+    }
+
     /// The stream of a subject.
-    pub(super) fn of(&self, subject: Subject, shared: &Arc<Shared>) -> Arc<Stream> {
+    pub(super) fn of(self: &Arc<Streams>, subject: Subject) -> Arc<Stream> {
         let mut streams = self.streams.lock();
         let hash = subject.hash();
         let alike = streams.entry(hash).or_default();
         let found = alike.iter().filter_map(Weak::upgrade).find(|stream| stream.subject.is_same(&subject));
         found.filter(|stream| !stream.is_over()).unwrap_or_else(|| {
-            let stream = Stream::alone(subject, shared);
+            let stream = self.alone(subject);
             alike.retain(|other| other.upgrade().is_some_and(|other| !other.is_over()));
             alike.push(Arc::downgrade(&stream));
             stream
         })
+    }
+
+    /// A stream that others do not find.
+    pub(super) fn alone(self: &Arc<Streams>, subject: Subject) -> Arc<Stream> {
+        Arc::new(Stream { subject, streams: Arc::clone(self), started: OnceCell::new(), driven: Once::new() })
     }
 
     /// Forgets streams that are over.
@@ -118,7 +154,7 @@ impl Streams {
 /// See the module.
 pub(super) struct Stream {
     pub(super) subject: Subject,
-    shared: Arc<Shared>,
+    streams: Arc<Streams>,
     started: OnceCell<Started>,
     driven: Once,
 }
@@ -136,13 +172,13 @@ pub(super) struct Started {
 
 impl Started {
     /// A stream of everything after a time.
-    pub(super) fn new(tail: Tail, base: Timestamp, lines: Lines, shared: &Arc<Shared>, own: Option<Dataflow>) -> Started {
+    pub(super) fn new(tail: Tail, base: Timestamp, lines: Lines, streams: &Streams, own: Option<Dataflow>) -> Started {
         let state = State {
             upper: base + 1,
             told: base + 1,
             base,
             lines,
-            memory: Reservation::empty(&shared.messages),
+            memory: Reservation::empty(&streams.memory),
             waiting: BTreeMap::new(),
             events: VecDeque::new(),
             first: 0,
@@ -170,12 +206,12 @@ impl Started {
 /// The dataflow of a stream; it ends when this is dropped.
 pub(super) struct Dataflow {
     pub(super) id: GlobalId,
-    pub(super) shared: Arc<Shared>,
+    pub(super) committer: Handle,
 }
 
 impl Drop for Dataflow {
     fn drop(&mut self) {
-        self.shared.committer.unsubscribe(self.id);
+        self.committer.unsubscribe(self.id);
     }
 }
 
@@ -228,11 +264,6 @@ pub(super) struct Taken {
 }
 
 impl Stream {
-    /// One that others do not find.
-    pub(super) fn alone(subject: Subject, shared: &Arc<Shared>) -> Arc<Stream> {
-        Arc::new(Stream { subject, shared: Arc::clone(shared), started: OnceCell::new(), driven: Once::new() })
-    }
-
     /// Begins to follow, with what `start` gives if nobody does yet: at the front of the history. `None` of a stream that is over.
     ///
     /// # Cancellation
@@ -270,7 +301,7 @@ impl Stream {
         state.returning_count += usize::from(!keep.is_zero());
         state.keep = state.keep.max(keep);
         drop(state);
-        self.shared.metrics.subscriptions.add(1);
+        self.streams.follower_count.add(1);
         let stream = Arc::clone(self);
         self.driven.call_once(|| ore::task::spawn("subscribe", stream.drive()).detach());
         Some(Follower { stream: Arc::clone(self), next, keep })
@@ -288,10 +319,10 @@ impl Stream {
     /// Takes what is published, and tells it, for as long as somebody follows or may come back.
     async fn drive(self: Arc<Stream>) {
         let Some(started) = self.started.get() else { return };
-        self.shared.metrics.subscribed.add(1);
+        self.streams.stream_count.add(1);
         loop {
             // Registered before the oracle is asked: a time that comes in between is not missed.
-            let (raised, deserted) = (self.shared.committer.raised(), started.deserted.notified());
+            let (raised, deserted) = (self.streams.committer.raised(), started.deserted.notified());
             tokio::pin!(raised, deserted);
             raised.as_mut().enable();
             deserted.as_mut().enable();
@@ -311,9 +342,9 @@ impl Stream {
                 () = until(look) => {}
             }
         }
-        self.shared.metrics.subscribed.add(-1);
+        self.streams.stream_count.add(-1);
         started.happened.notify_waiters();
-        self.shared.streams.tidy(&self.subject);
+        self.streams.tidy(&self.subject);
     }
 
     /// Tells what has happened.
@@ -324,8 +355,8 @@ impl Stream {
             return;
         }
         let before = (state.next(), state.revision);
-        state.revision = self.shared.published.load().state.revision();
-        if let Err(error) = state.advance(&self.shared) {
+        state.revision = self.streams.published.load().state.revision();
+        if let Err(error) = state.advance(self.streams.oracle.known_ts()) {
             state.end = Some(SqlError::new(error.sqlstate(), error.to_string()));
         }
         state.trim();
@@ -344,8 +375,8 @@ impl State {
         self.first + u64::try_from(self.events.len()).expect("a length fits")
     }
 
-    fn advance(&mut self, shared: &Shared) -> Result<(), AdapterError> {
-        let read_ts = shared.oracle.known_ts();
+    /// Takes what is published, and tells what has happened up to a time that the oracle has reached.
+    fn advance(&mut self, read_ts: Timestamp) -> Result<(), AdapterError> {
         while let Some(changes) = self.tail.take().map_err(|error| ended(&error))? {
             self.upper = changes.upper;
             self.waiting.extend(changes.at);
@@ -517,7 +548,9 @@ impl Follower {
             taken.batches.extend(event.batches.iter().cloned());
             count += 1;
         }
-        if count == 0 && let Some(error) = &state.end {
+        if count == 0
+            && let Some(error) = &state.end
+        {
             return Err(error.clone().into());
         }
         if count > 0 {
@@ -529,12 +562,11 @@ impl Follower {
         }
         Ok(taken)
     }
-
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.stream.shared.metrics.subscriptions.add(-1);
+        self.stream.streams.follower_count.add(-1);
         let started = self.started();
         let mut state = started.state.lock();
         state.leave(self.next);
