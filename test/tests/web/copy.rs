@@ -122,7 +122,7 @@ fn a_row_that_is_wrong_is_named_and_none_is_taken() {
         ("t TO STDOUT --", csv, 400),
         ("(SELECT 1)", csv, 400),
         ("nobody", csv, 400),
-        ("mz_tables", csv, 400),
+        ("mz_tables", csv, 403),
     ] {
         assert_eq!(copy(&mut http, table, form, b"a\n1\n").status, status, "{table} as {form}");
         http = crate::http(&server);
