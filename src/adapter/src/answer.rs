@@ -164,6 +164,15 @@ impl Seat {
         Ok(tag)
     }
 
+    /// Notes that what the session is at has failed outside of it: a COPY whose rows are wrong.
+    pub fn gave_up(&mut self, sqlstate: SqlState, message: &str) {
+        if let Some(session) = self.here() {
+            session.fail_transaction();
+            session.failed(sqlstate, &message);
+            self.rest();
+        }
+    }
+
     /// Takes a text apart. Errors: those of its syntax.
     ///
     /// # Cancellation

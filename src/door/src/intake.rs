@@ -9,8 +9,12 @@ use adapter::writing::copy_in::{CopyIn, Taken, of_text};
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
+use pgrepr::calendar::{
+    DATE_INFINITY, DATE_MAX, DATE_MIN, DATE_NEGATIVE_INFINITY, DAY_US, TIMESTAMP_MIN, TIMESTAMP_NEGATIVE_INFINITY,
+};
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
+use pgrepr::utf8::InvalidText;
 use repr::datum::from_array;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum, PgType};
@@ -42,7 +46,12 @@ pub fn push(copy: &mut CopyIn, batch: &RecordBatch, first: u64) -> Result<(), Ad
 /// The value of a column that this one of another type is.
 fn of_datum<'a>(column: &ColumnDesc, datum: &'a Datum<'_>, ty: &PgType, encode: &EncodeOptions) -> Taken<'a> {
     let as_it_is = match (datum, &column.ty) {
-        (Datum::Text(text), _) => return of_text(column, text, encode),
+        (Datum::Text(text), _) => {
+            let checked = pgrepr::utf8::text(text.as_bytes());
+            let wrong =
+                |error: InvalidText| AdapterError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, error.to_string());
+            return checked.map_err(|error| (wrong(error), None)).and_then(|text| of_text(column, text, encode));
+        }
         (Datum::Bool(value), PgType::Bool) => Datum::Bool(*value),
         (Datum::Int2(value), PgType::Int2) => Datum::Int2(*value),
         (Datum::Int2(value), PgType::Int4) => Datum::Int4((*value).into()),
@@ -55,6 +64,13 @@ fn of_datum<'a>(column: &ColumnDesc, datum: &'a Datum<'_>, ty: &PgType, encode: 
         (Datum::Float8(value), PgType::Float8) => Datum::Float8(*value),
         (Datum::Bytes(bytes), PgType::Bytea) => Datum::Bytes(Cow::Borrowed(bytes)),
         (Datum::Bytes(bytes), PgType::Uuid) if bytes.len() == 16 => Datum::Bytes(Cow::Borrowed(bytes)),
+        (Datum::Date(days), _) if !matches!(*days, DATE_INFINITY | DATE_NEGATIVE_INFINITY | DATE_MIN..=DATE_MAX) => {
+            return Err((out_of_range("date"), None));
+        }
+        (Datum::Time(us), _) if !(0..=DAY_US).contains(us) => return Err((out_of_range("time"), None)),
+        (Datum::Timestamp(us), _) if *us != TIMESTAMP_NEGATIVE_INFINITY && *us < TIMESTAMP_MIN => {
+            return Err((out_of_range("timestamp"), None));
+        }
         (Datum::Date(value), PgType::Date) => Datum::Date(*value),
         (Datum::Time(value), PgType::Time) => Datum::Time(*value),
         (Datum::Timestamp(value), to @ (PgType::Timestamp | PgType::Timestamptz)) if to == ty => {
@@ -86,6 +102,10 @@ fn plain_type(ty: &DataType) -> DataType {
     match ty {
         DataType::Float16 => DataType::Float32,
         DataType::Date64 => DataType::Date32,
+        // Their overflow is told.
+        DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        }
         DataType::Time32(_) => DataType::Time64(TimeUnit::Microsecond),
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             DataType::Decimal128(*precision, *scale)
@@ -99,6 +119,10 @@ fn plain_type(ty: &DataType) -> DataType {
         DataType::LargeList(of) | DataType::LargeListView(of) => DataType::LargeList(item(of)),
         other => other.clone(),
     }
+}
+
+fn out_of_range(what: &str) -> AdapterError {
+    AdapterError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{what} out of range"))
 }
 
 fn refused(ty: &DataType) -> AdapterError {

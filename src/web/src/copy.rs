@@ -6,9 +6,10 @@
 
 use crate::identify::single;
 use crate::json;
+use crate::messages::Messages;
 use crate::objects;
 use crate::printing::elsewhere;
-use crate::request::{Loaded, drain, next_piece, read_body};
+use crate::request::{Loaded, drain, next_piece, read_body, weight};
 use crate::sql::{Welcome, check_identity, welcome};
 use crate::told::{self, Refusal};
 use crate::visitor::{Seated, Visitor};
@@ -18,7 +19,9 @@ use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::writing::copy_in::CopyIn;
 use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
 use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
 use arrow_ipc::reader::StreamDecoder;
 use axum::Extension;
 use axum::body::Body;
@@ -38,6 +41,8 @@ use std::sync::Arc;
 
 /// Rows of a batch that are taken at once.
 const ROWS_AT_ONCE: usize = 8_192;
+/// Bytes of a line of names, and of what comes with it.
+const NAMES_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a line from which on it is read where nobody waits.
 const LARGE_LINE: usize = 256 << 10;
 
@@ -113,8 +118,8 @@ pub(crate) async fn copy(
 /// What is told of rows that were loaded, or not; and the session goes back.
 async fn conclude(mut seated: Seated, loaded: Result<String, Refusal>) -> Result<Response, Refusal> {
     let notices = seated.here().map(Session::take_notices).unwrap_or_default();
-    if let (Err(_), Some(session)) = (&loaded, seated.here()) {
-        session.fail_transaction();
+    if let Err(refusal) = &loaded {
+        seated.gave_up(refusal.sqlstate(), refusal.message());
     }
     seated.give_back().await;
     let mut out = b"{\"results\":[{\"ok\":".to_vec();
@@ -158,6 +163,9 @@ impl Load<'_> {
             while names.is_none() {
                 let piece = next_piece(body).await?;
                 start.extend_from_slice(piece.as_deref().unwrap_or_default());
+                if start.len() > NAMES_BYTES_MAX {
+                    return Err(too_much("the first line", NAMES_BYTES_MAX).into());
+                }
                 names = first_line(&start, piece.is_none(), self.bytes_max)?;
                 if piece.is_none() {
                     break;
@@ -186,9 +194,13 @@ impl Load<'_> {
 
     async fn lines(&mut self, body: &mut Body) -> Result<Box<CopyIn>, Refusal> {
         let (mut copy, mut pending, mut number): (Option<Box<CopyIn>>, Vec<u8>, u64) = (None, Vec::new(), 0);
+        let mut memory = Reservation::empty(self.seat.message_memory());
         loop {
             let piece = next_piece(body).await?;
             let scanned = pending.len();
+            let coming = scanned + piece.as_deref().map_or(1, <[u8]>::len);
+            // A line is there as it came, as values and as texts.
+            memory.cover(3 * coming + weight(&pending)).map_err(AdapterError::from)?;
             pending.extend_from_slice(piece.as_deref().unwrap_or(b"\n"));
             let mut start = 0;
             let ends: Vec<usize> = memchr::memchr_iter(b'\n', &pending[scanned..]).map(|at| scanned + at).collect();
@@ -238,33 +250,36 @@ impl Load<'_> {
     }
 
     async fn arrow(&mut self, body: &mut Body) -> Result<Box<CopyIn>, Refusal> {
-        let mut decoder = StreamDecoder::new();
-        let (mut copy, mut first, mut held): (Option<Box<CopyIn>>, u64, usize) = (None, 1, 0);
+        let (mut decoder, mut messages) = (StreamDecoder::new(), Messages::new(self.bytes_max));
+        let (mut copy, mut first): (Option<Box<CopyIn>>, u64) = (None, 1);
         let mut memory = Reservation::empty(self.seat.message_memory());
         while let Some(piece) = next_piece(body).await? {
-            held += piece.len();
-            if held > self.bytes_max {
-                return Err(too_much("a batch", self.bytes_max).into());
-            }
-            memory.cover(held).map_err(AdapterError::from)?;
-            let (back, decoded) = elsewhere(move || Ok::<_, AdapterError>(decoded(decoder, piece))).await?;
-            decoder = back;
-            for batch in decoded? {
-                held = 0;
-                let into = match copy.take() {
-                    Some(copy) => copy,
-                    None => self.begin_with(&batch.schema()).await?,
+            memory.cover(2 * (messages.pending.len() + piece.len())).map_err(AdapterError::from)?;
+            for message in messages.push(&piece)? {
+                let (back, batch) = elsewhere(move || Ok::<_, AdapterError>(decoded(decoder, message))).await?;
+                decoder = back;
+                let batch = batch?;
+                // Nothing more is read for who may not load it.
+                let into = match (copy.take(), decoder.schema()) {
+                    (Some(copy), _) => copy,
+                    (None, Some(schema)) => self.begin_with(&schema).await?,
+                    (None, None) => continue,
                 };
-                let (back, next) = self.batch(into, batch, first).await?;
-                (copy, first) = (Some(back), next);
+                copy = Some(match batch {
+                    Some(batch) => {
+                        let (back, next) = self.batch(into, batch, first).await?;
+                        first = next;
+                        back
+                    }
+                    None => into,
+                });
             }
+        }
+        if !messages.pending.is_empty() {
+            return Err(malformed("the Arrow stream breaks off".to_owned()).into());
         }
         decoder.finish().map_err(|error| malformed(format!("the Arrow stream breaks off: {error}")))?;
-        match (copy, decoder.schema()) {
-            (Some(copy), _) => Ok(copy),
-            (None, Some(schema)) => Ok(self.begin_with(&schema).await?),
-            (None, None) => Err(malformed("the body is no Arrow stream".to_owned()).into()),
-        }
+        copy.ok_or_else(|| malformed("the body is no Arrow stream".to_owned()).into())
     }
 
     async fn parquet(&mut self, body: &mut Body) -> Result<Box<CopyIn>, Refusal> {
@@ -320,15 +335,15 @@ impl Load<'_> {
     }
 }
 
-/// What the next bytes of an Arrow stream complete.
-fn decoded(mut decoder: StreamDecoder, piece: Bytes) -> (StreamDecoder, Result<Vec<RecordBatch>, AdapterError>) {
-    let mut buffer = arrow::buffer::Buffer::from(piece);
+/// What a message of an Arrow stream gives, if it is a batch.
+fn decoded(mut decoder: StreamDecoder, message: Vec<u8>) -> (StreamDecoder, Result<Option<RecordBatch>, AdapterError>) {
+    let mut buffer = Buffer::from(message);
     let decoded = guarded(|| {
-        let mut batches = Vec::new();
-        while !buffer.is_empty() {
-            batches.extend(decoder.decode(&mut buffer)?);
+        let mut batch = None;
+        while !buffer.is_empty() && batch.is_none() {
+            batch = decoder.decode(&mut buffer)?;
         }
-        Ok::<_, arrow::error::ArrowError>(batches)
+        Ok::<_, ArrowError>(batch)
     });
     let flat = decoded.and_then(|decoded| decoded.map_err(|error| malformed(format!("the Arrow stream: {error}"))));
     (decoder, flat)

@@ -90,6 +90,8 @@ struct Events {
     is_snapshot: bool,
     /// The time of the event that is being written.
     open: Option<Timestamp>,
+    /// The time of which parts were sent and not the last.
+    cut: Option<Timestamp>,
     /// Where its row begins that is being written, and how many bytes those before have.
     row_start: usize,
     bytes: usize,
@@ -104,6 +106,7 @@ impl Events {
             options,
             is_snapshot,
             open: None,
+            cut: None,
             row_start: 0,
             bytes: 0,
             text: Vec::new(),
@@ -126,6 +129,15 @@ impl Events {
         } else {
             out.extend_from_slice(b"false}\n\n");
         }
+        self.cut = (!is_complete).then_some(ts);
+    }
+
+    /// Completes a time of which parts were sent, if all below `upper` was given.
+    fn complete(&mut self, out: &mut Vec<u8>, upper: Timestamp) {
+        if let Some(cut) = self.cut.filter(|cut| self.open.is_none() && *cut < upper) {
+            self.open(out, cut);
+            self.close(out, true);
+        }
     }
 }
 
@@ -143,6 +155,7 @@ impl Form for Events {
             if self.open.is_some_and(|open| open < ts) {
                 self.close(out, true);
             }
+            self.complete(out, ts);
             match self.open {
                 Some(_) => out.push(b','),
                 None => self.open(out, ts),
@@ -162,7 +175,9 @@ impl Form for Events {
     }
 
     fn pause(&mut self, out: &mut Vec<u8>, upper: Option<Timestamp>) {
+        self.complete(out, upper.unwrap_or_default());
         if self.open.is_none()
+            && self.cut.is_none()
             && self.is_snapshot
             && let Some(upper) = upper.filter(|upper| *upper > 0)
         {

@@ -8,7 +8,7 @@
 //! - `sql`: `POST /api/sql`: what is asked (`request`), which form the answer has (`format`): the results of any statements (`results`), or the
 //!   rows of one (`single`); `statements` runs them one after the other;
 //! - `events`: SUBSCRIBE as events, also by `GET /api/subscribe`;
-//! - `copy`: rows in, as CSV, lines of objects (`objects`), Arrow or Parquet;
+//! - `copy`: rows in, as CSV, lines of objects (`objects`), Arrow (`messages`) or Parquet;
 //! - `websocket`: `/api/experimental/sql`, a session for as long as the socket is open;
 //! - `printing`, `json`, `csv`: how rows look; `told`: how errors and notices do;
 //! - `outlet`: where what is printed goes; `sink`: a body that begins before its end is known.
@@ -23,6 +23,7 @@ mod events;
 mod format;
 mod identify;
 mod json;
+mod messages;
 mod objects;
 mod outlet;
 mod printing;

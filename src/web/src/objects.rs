@@ -1,6 +1,7 @@
 //! Lines of JSON objects as rows: values by the names of columns, as texts that COPY reads.
 
 use adapter::error::AdapterError;
+use pgrepr::utf8;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, PgType};
 use serde_json::{Map, Value};
@@ -18,6 +19,9 @@ pub(crate) fn fields<'o>(
 ) -> Result<Vec<Option<Cow<'o, str>>>, AdapterError> {
     let field = |column: &ColumnDesc| object.get(&column.name).and_then(|value| text(value, &column.ty));
     let fields: Vec<_> = columns.iter().map(field).collect();
+    if let Some(error) = fields.iter().flatten().find_map(|text| utf8::text(text.as_bytes()).err()) {
+        return Err(AdapterError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, error.to_string()));
+    }
     let is_column = |name: &str| columns.iter().any(|column| column.name == name);
     match object.keys().find(|name| !is_column(name)) {
         None => Ok(fields),

@@ -211,7 +211,12 @@ impl Visited {
             of.note_request();
             request.extensions_mut().insert(Arc::clone(&of));
             let router = if request.headers().contains_key(header::ACCEPT_ENCODING) { &compressing } else { &router };
-            TowerToHyperService::new(router.clone()).call(request)
+            let (answering, visitor) = (TowerToHyperService::new(router.clone()).call(request), Arc::clone(&of));
+            async move {
+                // It is being answered.
+                let _visitor = visitor;
+                answering.await
+            }
         });
         let served = async {
             match is_http2 {

@@ -79,12 +79,18 @@ pub(crate) fn notices(out: &mut Vec<u8>, notices: &[Notice]) {
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
+    sqlstate: SqlState,
     told: Told,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, sqlstate: SqlState, message: impl Into<String>) -> Refusal {
-        Refusal { status, told: Told::new(sqlstate, message) }
+        Refusal { status, sqlstate, told: Told::new(sqlstate, message) }
+    }
+
+    /// Its SQLSTATE.
+    pub(crate) fn sqlstate(&self) -> SqlState {
+        self.sqlstate
     }
 
     /// The error.
@@ -105,7 +111,8 @@ impl Refusal {
 
 impl From<AdapterError> for Refusal {
     fn from(error: AdapterError) -> Refusal {
-        Refusal { status: status_of(error.sqlstate()), told: Told::from(&error) }
+        let sqlstate = error.sqlstate();
+        Refusal { status: status_of(sqlstate), sqlstate, told: Told::from(&error) }
     }
 }
 

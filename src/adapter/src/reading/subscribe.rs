@@ -134,15 +134,16 @@ impl Session {
         if follower.base() > as_of {
             // A time of the past, or a transaction's.
             let alone = shared.streams.alone(self.subject(plan, subscribe)?);
-            let starting = alone.follow(keep, || start(&shared, &alone, plan, subscribe, as_of));
+            let starting = alone.follow(Duration::ZERO, || start(&shared, &alone, plan, subscribe, as_of));
             let Some(own) = interrupt.guard(starting).await?? else { return Ok(None) };
             follower = own;
         }
         let contents = interrupt.guard(Contents::of(follower.handle(), as_of)).await?;
         let contents = contents.map_err(|error| ended(&error))?;
         drop(hold);
-        follower.skip(as_of);
-        Ok(Some(Begun { as_of, contents: Some(contents), follower }))
+        // What it may have forgotten meanwhile is looked for anew.
+        let has_all = follower.skip(as_of);
+        Ok(has_all.then_some(Begun { as_of, contents: Some(contents), follower }))
     }
 
     /// Where a subscription begins.
@@ -162,7 +163,12 @@ impl Session {
                 self.settings.vars.cluster().to_owned(),
             ),
         };
-        Ok(Subject { followed, envelope: subscribe.envelope.clone(), schema: Arc::clone(&plan.desc.schema) })
+        Ok(Subject {
+            followed,
+            depends_on: plan.select.depends_on.clone(),
+            envelope: subscribe.envelope.clone(),
+            schema: Arc::clone(&plan.desc.schema),
+        })
     }
 
     /// An index that has all that is followed.

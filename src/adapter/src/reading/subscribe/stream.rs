@@ -43,12 +43,16 @@ use tokio::time::Instant;
 const HISTORY_BYTES_MAX: usize = 64 << 20;
 /// What is asked for of the memory at once.
 const MEMORY_STEP: usize = 64 << 10;
+/// Entries for streams that may be none any more.
+const FORGOTTEN_MAX: usize = 256;
 /// Times of the history that a follower takes at once.
 const TAKEN_MAX: usize = 64;
 
 /// What is followed, and the form in which changes are told.
 pub(super) struct Subject {
     pub(super) followed: Followed,
+    /// With which of these it ends.
+    pub(super) depends_on: Vec<GlobalId>,
     pub(super) envelope: EnvelopePlan,
     pub(super) schema: SchemaRef,
 }
@@ -72,6 +76,11 @@ impl Subject {
         hasher.finish()
     }
 
+    /// Whether others find it: what cannot be compared is followed by each alone.
+    fn is_found(&self) -> bool {
+        self.is_same(self)
+    }
+
     fn is_same(&self, other: &Subject) -> bool {
         let is_same = match (&self.followed, &other.followed) {
             (Followed::Index(one), Followed::Index(other)) => Arc::ptr_eq(one, other),
@@ -80,7 +89,7 @@ impl Subject {
             }
             _ => false,
         };
-        is_same && self.envelope == other.envelope && self.schema == other.schema
+        is_same && self.depends_on == other.depends_on && self.envelope == other.envelope && self.schema == other.schema
     }
 }
 
@@ -123,6 +132,10 @@ impl Streams {
     pub(super) fn of(self: &Arc<Streams>, subject: Subject) -> Arc<Stream> {
         let mut streams = self.streams.lock();
         let hash = subject.hash();
+        if streams.len() > FORGOTTEN_MAX + usize::try_from(2 * self.stream_count.get()).unwrap_or(0) {
+            // Of what has not even started nobody else takes care.
+            streams.retain(|_, alike| alike.iter().any(|stream| stream.strong_count() > 0));
+        }
         let alike = streams.entry(hash).or_default();
         let found = alike.iter().filter_map(Weak::upgrade).find(|stream| stream.subject.is_same(&subject));
         found.filter(|stream| !stream.is_over()).unwrap_or_else(|| {
@@ -182,6 +195,7 @@ impl Started {
             waiting: BTreeMap::new(),
             events: VecDeque::new(),
             first: 0,
+            fresh: 0,
             bytes: 0,
             at_end: 0,
             follower_count: 0,
@@ -227,8 +241,9 @@ struct State {
     told: Timestamp,
     base: Timestamp,
     events: VecDeque<Event>,
-    /// The number of the first of them.
+    /// The number of the first of them, and of the first that followers have not been woken for.
     first: u64,
+    fresh: u64,
     bytes: usize,
     memory: Reservation,
     /// Followers that have taken all events.
@@ -277,24 +292,21 @@ impl Stream {
         F: Future<Output = Result<Started, AdapterError>>,
     {
         self.started.get_or_try_init(start).await?;
-        Ok(self.join(keep))
+        Ok(self.join(keep, |_| true))
     }
 
     /// The same of one that has started, if it has; at what happened after a time, if it has all of that.
     pub(super) fn resume(self: &Arc<Stream>, keep: Duration, after: Timestamp) -> Option<Follower> {
-        let mut follower = self.started.get().and_then(|_| self.join(keep))?;
-        let state = self.started.get()?.state.lock();
-        let has_all = state.base <= after && after < state.told;
-        drop(state);
-        follower.skip(after);
-        has_all.then_some(follower)
+        let mut follower = self.join(keep, |state| state.base <= after && after < state.told)?;
+        follower.skip(after).then_some(follower)
     }
 
-    fn join(self: &Arc<Stream>, keep: Duration) -> Option<Follower> {
+    fn join(self: &Arc<Stream>, keep: Duration, is_wanted: impl FnOnce(&State) -> bool) -> Option<Follower> {
         let mut state = self.started.get()?.state.lock();
-        if state.end.is_some() {
+        if state.end.is_some() || !is_wanted(&state) {
             return None;
         }
+        let keep = if self.subject.is_found() { keep } else { Duration::ZERO };
         let next = state.first;
         state.come(next);
         state.follower_count += 1;
@@ -304,7 +316,7 @@ impl Stream {
         self.streams.follower_count.add(1);
         let stream = Arc::clone(self);
         self.driven.call_once(|| ore::task::spawn("subscribe", stream.drive()).detach());
-        Some(Follower { stream: Arc::clone(self), next, keep })
+        Some(Follower { stream: Arc::clone(self), next, after: 0, keep })
     }
 
     /// Completes when more has happened, or may have, than at the call. Of one that is followed.
@@ -355,6 +367,7 @@ impl Stream {
             return;
         }
         let before = (state.next(), state.revision);
+        state.fresh = before.0;
         state.revision = self.streams.published.load().state.revision();
         if let Err(error) = state.advance(self.streams.oracle.known_ts()) {
             state.end = Some(SqlError::new(error.sqlstate(), error.to_string()));
@@ -408,10 +421,10 @@ impl State {
         let wanted = self.bytes.saturating_sub(self.memory.bytes());
         if wanted > 0 && self.memory.try_grow_last(wanted + MEMORY_STEP).is_err() {
             // There is memory for those who keep up, and for nobody else.
-            while !self.events.is_empty() {
+            while self.first < self.fresh && !self.events.is_empty() {
                 self.forget_first();
             }
-            self.memory.resize(bytes);
+            self.memory.resize(self.bytes);
         }
         self.events.push_back(Event { ts, batches, bytes, reader_count, at: Instant::now() });
     }
@@ -422,7 +435,9 @@ impl State {
         let keep = if self.is_kept() { self.keep * 2 } else { Duration::ZERO };
         while let Some(event) = self.events.front() {
             let is_kept = event.at.elapsed() < keep;
-            if self.bytes <= HISTORY_BYTES_MAX && (event.reader_count > 0 || is_kept) {
+            // Nobody is too slow for what has just come, which is no more than a tail holds.
+            let is_fresh = self.first >= self.fresh;
+            if (is_fresh || self.bytes <= HISTORY_BYTES_MAX) && (event.reader_count > 0 || is_kept) {
                 break;
             }
             self.forget_first();
@@ -477,7 +492,8 @@ impl State {
     fn next_look(&self) -> Option<Instant> {
         match (self.follower_count, self.events.front()) {
             (0, _) => self.kept_until,
-            (_, Some(event)) if self.is_kept() => Some(event.at + self.keep * 2),
+            // What somebody has still to take is forgotten when it is taken.
+            (_, Some(event)) if self.is_kept() && event.reader_count == 0 => Some(event.at + self.keep * 2),
             _ => None,
         }
     }
@@ -495,6 +511,8 @@ pub(super) struct Follower {
     stream: Arc<Stream>,
     /// The event that is taken next.
     next: u64,
+    /// What happened up to this time is not for it: of what it has seen otherwise, the stream may tell later.
+    after: Timestamp,
     /// How long its history is kept when it goes.
     keep: Duration,
 }
@@ -519,15 +537,18 @@ impl Follower {
         self.started().state.lock().base
     }
 
-    /// Leaves out what happened up to a time.
-    pub(super) fn skip(&mut self, up_to: Timestamp) {
+    /// Leaves out what happened up to a time. Returns whether everything after it is taken, or still to be taken.
+    #[must_use]
+    pub(super) fn skip(&mut self, up_to: Timestamp) -> bool {
         let mut state = self.stream.started.get().expect("what is followed has started").state.lock();
         let count = state.events.partition_point(|event| event.ts <= up_to);
         let next = state.first + u64::try_from(count).expect("a length fits");
         state.leave(self.next);
         state.come(next);
-        self.next = next;
+        (self.next, self.after) = (next, up_to);
+        let has_all = state.base <= up_to;
         state.trim();
+        has_all
     }
 
     /// What has happened since, before `limit`, as far as it is taken at once. Errors: 53400 if some of it is forgotten, why the stream
@@ -545,7 +566,9 @@ impl Follower {
                 taken.upper = event.ts;
                 break;
             }
-            taken.batches.extend(event.batches.iter().cloned());
+            if event.ts > self.after {
+                taken.batches.extend(event.batches.iter().cloned());
+            }
             count += 1;
         }
         if count == 0

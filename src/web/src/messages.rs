@@ -1,0 +1,83 @@
+//! The messages of an Arrow stream, whole: how long each is is known before it is read, and that it is not compressed, so that nothing
+//! unpacks to more than was sent.
+
+use adapter::error::AdapterError;
+use arrow_ipc::{MessageHeader, root_as_message};
+use repr::sqlstate::SqlState;
+
+/// What comes before the length of a message.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+/// That, and the length.
+const PREFIX_BYTES: usize = 8;
+
+/// Bytes that are no message yet.
+pub(crate) struct Messages {
+    pub(crate) pending: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Messages {
+    /// None yet; no message may have more bytes.
+    pub(crate) fn new(bytes_max: usize) -> Messages {
+        Messages { pending: Vec::new(), bytes_max }
+    }
+
+    /// The messages that a piece completes. Errors: 22P04 of what is none, 0A000 of one that is compressed, 54000 of one that is too long.
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<Vec<u8>>, AdapterError> {
+        self.pending.extend_from_slice(piece);
+        let (mut messages, mut start) = (Vec::new(), 0);
+        while let Some(length) = self.length(&self.pending[start..])? {
+            if self.pending.len() - start < length {
+                break;
+            }
+            messages.push(self.pending[start..start + length].to_vec());
+            start += length;
+        }
+        self.pending.drain(..start);
+        Ok(messages)
+    }
+
+    /// How long the message is that these bytes begin with, once that is known.
+    fn length(&self, bytes: &[u8]) -> Result<Option<usize>, AdapterError> {
+        let Some((mark, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+        let Some(length) = rest.first_chunk::<4>() else { return Ok(None) };
+        if *mark != CONTINUATION {
+            return Err(malformed("the body is no Arrow stream"));
+        }
+        let without = || malformed("a message of the Arrow stream has no length");
+        let length = usize::try_from(i32::from_le_bytes(*length)).map_err(|_| without())?;
+        let end = length + PREFIX_BYTES;
+        if length == 0 {
+            return Ok(Some(end));
+        }
+        self.check(end)?;
+        let Some(metadata) = bytes.get(PREFIX_BYTES..end) else { return Ok(None) };
+        let message = root_as_message(metadata).map_err(|_| malformed("a message of the Arrow stream is damaged"))?;
+        let batch = match message.header_type() {
+            MessageHeader::RecordBatch => message.header_as_record_batch(),
+            MessageHeader::DictionaryBatch => message.header_as_dictionary_batch().and_then(|batch| batch.data()),
+            _ => None,
+        };
+        if batch.is_some_and(|batch| batch.compression().is_some()) {
+            let text = "batches of an Arrow stream that are compressed are not read";
+            return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, text));
+        }
+        let all = end.saturating_add(usize::try_from(message.bodyLength()).map_err(|_| without())?);
+        self.check(all)?;
+        Ok(Some(all))
+    }
+
+    fn check(&self, bytes: usize) -> Result<(), AdapterError> {
+        match bytes > self.bytes_max {
+            true => {
+                let message = format!("a batch has more than {} bytes", self.bytes_max);
+                Err(AdapterError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+fn malformed(message: &str) -> AdapterError {
+    AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, message)
+}
