@@ -127,6 +127,14 @@ def loads(connection):
         connection.execute("DELETE FROM loaded")
         check(f"{name} is taken", load(body, form), "COPY 50000")
         check(name, connection.execute("SELECT * FROM loaded ORDER BY a").fetchall(), rows)
+    stream = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(stream, arrow.schema, options=pyarrow.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(arrow)
+    try:
+        load(stream.getvalue().to_pybytes(), ARROW)
+        raise AssertionError("a compressed stream was taken")
+    except urllib.error.HTTPError as error:
+        check("a compressed stream", json.load(error)["error"]["code"], "0A000")
     wrong = pyarrow.table({"a": [1, 2], "b": ["x", "y"], "c": [1.5, float("inf")]})
     stream = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(stream, wrong.schema) as writer:

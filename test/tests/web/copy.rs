@@ -100,6 +100,7 @@ fn a_row_that_is_wrong_is_named_and_none_is_taken() {
         (lines, "{\"a\":1,\"b\":\"x\"}\n{\"a\":2.5,\"b\":\"x\"}", "22P02", "COPY t, line 2, column a: \"2.5\""),
         (lines, "{\"a\":1,\"b\":\"x\"}\n\n{\"a\":", "22P04", "COPY, line 3"),
         (lines, "{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"c\":\"x\"}", "22P04", "COPY, line 2"),
+        (lines, "{\"a\":1,\"b\":\"x\\u0000\"}", "22021", "COPY, line 1"),
         ("application/vnd.apache.arrow.stream", "a,b\n1,x\n", "22P04", ""),
         ("application/vnd.apache.parquet", "PAR1aaaaaaaaaaaaaaaaaaaaPAR1", "22P04", ""),
     ] {
