@@ -19,10 +19,17 @@ use crate::servers::Server;
 
 /// How long something that was begun may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Sockets that are opened at once: no more than a listener's backlog.
-const OPENED_AT_ONCE: usize = 500;
 /// Before memory is looked at, what was freed is given back.
 const REST: Duration = Duration::from_secs(2);
+
+/// Who comes.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    /// How many.
+    pub count: usize,
+    /// How many at once; the next ones come when these were answered. No more than a listener's backlog.
+    pub at_once: usize,
+}
 
 /// What followers cost a server.
 #[derive(Clone, Copy, Debug)]
@@ -36,19 +43,18 @@ pub struct Followed {
 }
 
 /// Bytes of the server's memory for each of so many idle WebSockets that have said who they are.
-pub fn idle_websockets(server: &Server, count: usize) -> Result<f64> {
+pub fn idle_websockets(server: &Server, crowd: Crowd) -> Result<f64> {
     let http = server.http.context("an HTTP port")?;
     let before = memory(server)?;
     let runtime = runtime()?;
     let greeting = websocket_greeting(http);
     // Introduced once the server is ready for a query.
-    let (_sockets, ready) = open(&runtime, http, count, &greeting, b"ReadyForQuery")?;
-    wait("the WebSockets are not introduced", || Ok(ready.load(Ordering::Relaxed) >= count as u64))?;
-    Ok((memory(server)? - before) / count as f64)
+    let (_sockets, _ready) = open(&runtime, http, crowd, &greeting, b"ReadyForQuery")?;
+    Ok((memory(server)? - before) / crowd.count as f64)
 }
 
-/// What `count` followers of a view cost while `rate` rows a second are written to its table, one by one.
-pub fn followers(server: &Server, count: usize, rate: f64, duration: Duration) -> Result<Followed> {
+/// What followers of a view cost while `rate` rows a second are written to its table, one by one.
+pub fn followers(server: &Server, crowd: Crowd, rate: f64, duration: Duration) -> Result<Followed> {
     let http = server.http.context("an HTTP port")?;
     let mut session = Session::connect(&server.endpoint)?;
     for text in [
@@ -62,10 +68,9 @@ pub fn followers(server: &Server, count: usize, rate: f64, duration: Duration) -
     let before = memory(server)?;
     let runtime = runtime()?;
     let request = format!("GET /api/subscribe?query=SUBSCRIBE%20followed_sums HTTP/1.1\r\nHost: {http}\r\n\r\n");
-    let (_sockets, heard) = open(&runtime, http, count, request.as_bytes(), b"\nid: ")?;
-    let all = count as u64;
-    wait("not everybody has what there was at first", || Ok(heard.load(Ordering::Relaxed) >= all))?;
-    let bytes = (memory(server)? - before) / count as f64;
+    let (_sockets, heard) = open(&runtime, http, crowd, request.as_bytes(), b"\nid: ")?;
+    let all = crowd.count as u64;
+    let bytes = (memory(server)? - before) / crowd.count as f64;
     let (cpu, start, told) = (tree_cpu_seconds(server.pid())?, Instant::now(), heard.load(Ordering::Relaxed));
     let mut changes = 0_u64;
     while start.elapsed() < duration {
@@ -97,7 +102,7 @@ fn wait(what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
     let start = Instant::now();
     while !holds()? {
         ensure!(start.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_micros(200));
     }
     Ok(())
 }
@@ -125,18 +130,18 @@ impl Drop for Sockets {
     }
 }
 
-/// Opens sockets, sends the same on each, and counts how often `mark` comes back.
+/// Opens sockets, sends the same on each, and counts how often `mark` comes back: once at least of each.
 fn open(
     runtime: &Runtime,
     addr: SocketAddr,
-    count: usize,
+    Crowd { count, at_once }: Crowd,
     greeting: &[u8],
     mark: &'static [u8],
 ) -> Result<(Sockets, Arc<AtomicU64>)> {
     let (counted, greeting) = (Arc::new(AtomicU64::new(0)), Arc::<[u8]>::from(greeting));
     let mut readers = Vec::with_capacity(count);
     while readers.len() < count {
-        let more = (count - readers.len()).min(OPENED_AT_ONCE);
+        let more = (count - readers.len()).min(at_once);
         let opened = runtime.block_on(async {
             let mut opened = Vec::with_capacity(more);
             for _ in 0..more {
@@ -148,6 +153,8 @@ fn open(
         })?;
         let reader = |stream| runtime.spawn(count_marks(stream, mark, Arc::clone(&counted)));
         readers.extend(opened.into_iter().map(reader));
+        let come = readers.len() as u64;
+        wait("not everybody is answered", || Ok(counted.load(Ordering::Relaxed) >= come))?;
     }
     Ok((Sockets(readers), counted))
 }

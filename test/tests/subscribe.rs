@@ -402,3 +402,53 @@ fn a_subscription_ends_when_its_right_is_taken_away() {
     admin.execute("REVOKE SELECT ON kept FROM materialize").expect("it is revoked");
     assert_eq!(wire.rows("FETCH ALL FROM open").expect("its rows").len(), 1);
 }
+
+#[test]
+fn what_was_told_is_kept_for_who_goes_on() {
+    let target = Target::start().expect("the server starts");
+    let (mut wire, mut writer) = (target.admin().expect("a session"), target.admin().expect("a session"));
+    writer.execute("CREATE TABLE t (k int4 PRIMARY KEY)").expect("the table is made");
+    wire.execute("SET subscribe_history = '2h'").expect("it is a duration");
+    let error = wire.rows("SUBSCRIBE t").expect_err("that is too long");
+    assert!(error.to_string().contains("22023"), "{error}");
+    wire.execute("SET subscribe_history = '60s'").expect("it is set");
+    wire.execute("BEGIN").expect("a block begins");
+    wire.execute("DECLARE c CURSOR FOR SUBSCRIBE t").expect("the cursor is made");
+    wire.rows("FETCH 1 c WITH (TIMEOUT = '1ms')").expect("it has begun");
+    writer.execute("INSERT INTO t VALUES (1)").expect("a row is stored");
+    let told = wire.rows("FETCH 1 c").expect("a row");
+    let seen: u64 = told[0][0].as_deref().and_then(|ts| ts.parse().ok()).expect("a time");
+    for k in 2..5 {
+        writer.execute(&format!("INSERT INTO t VALUES ({k})")).expect("a row is stored");
+    }
+    wire.execute("ROLLBACK").expect("the block ends");
+    // An index keeps a second.
+    let deadline = Instant::now() + PATIENCE;
+    while wire.rows(&format!("SELECT * FROM t AS OF {seen}")).is_ok() {
+        assert!(Instant::now() < deadline, "{seen} can still be read");
+        writer.execute("INSERT INTO t VALUES (100); DELETE FROM t WHERE k = 100").expect("time goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let from = |more: &str| format!("SUBSCRIBE t WITH (SNAPSHOT = false{more}) AS OF {seen}");
+    let now = wire.rows("SELECT mz_now()").expect("a time")[0][0].clone().expect("not NULL");
+    // In another form it was not told, and so not kept; without, it was.
+    let error = wire.rows(&from(", PROGRESS")).expect_err("nobody followed that");
+    assert!(error.to_string().contains("72000"), "{error}");
+    let rows = wire.rows(&format!("{} UP TO {now}", from(""))).expect("it was kept");
+    let keys: Vec<_> = rows.iter().filter_map(|row| row[2].as_deref()).filter(|key| *key != "100").collect();
+    assert_eq!(keys, ["2", "3", "4"]);
+
+    // With lines of progress, the first of them comes before what was told already.
+    let (mut first, mut second) = (target.admin().expect("a session"), target.admin().expect("a session"));
+    first.execute("SET subscribe_history = '60s'; BEGIN").expect("a block begins");
+    first.execute("DECLARE c CURSOR FOR SUBSCRIBE t WITH (PROGRESS)").expect("the cursor is made");
+    let begun = first.rows("FETCH 1 c").expect("a line")[0][0].clone().expect("a time");
+    writer.execute("INSERT INTO t VALUES (5)").expect("a row is stored");
+    while !first.rows("FETCH 1 c").expect("a line").iter().any(|line| line[3].as_deref() == Some("5")) {}
+    let now = second.rows("SELECT mz_now()").expect("a time")[0][0].clone().expect("not NULL");
+    let sql = format!("SUBSCRIBE t WITH (PROGRESS, SNAPSHOT = false) AS OF {begun} UP TO {now}");
+    let lines = second.rows(&sql).expect("it was kept");
+    let times: Vec<u64> = lines.iter().filter_map(|line| line[0].as_deref()?.parse().ok()).collect();
+    assert!(times.is_sorted() && times.len() == lines.len(), "{lines:?}");
+    assert_eq!((lines[0][0].as_deref(), lines[0][1].as_deref()), (Some(begun.as_str()), Some("t")));
+}

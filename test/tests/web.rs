@@ -624,6 +624,28 @@ fn who_hangs_up_ends_what_was_asked_for() {
 }
 
 #[test]
+fn who_does_not_read_can_be_ended() {
+    let server = start();
+    let (mut stuck, mut admin) = (http(&server), admin(&server));
+    let query = "SELECT repeat('x', 1000) AS x FROM generate_series(1, 3000000)";
+    let body = json!({ "query": query }).to_string();
+    let headers = [JSON, ("Accept", "application/x-ndjson")];
+    stuck.send("POST", "/api/sql", &headers, body.as_bytes()).expect("it is sent");
+    // Until there is no room for more.
+    let (mut room, mut before) = (vec![0; 16 << 20], 0);
+    eventually("the client's window is full", || {
+        std::thread::sleep(Duration::from_millis(300));
+        let there = stuck.stream().peek(&mut room).expect("the connection is open");
+        there > 0 && std::mem::replace(&mut before, there) == there
+    });
+    let find = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT repeat%' AND state = 'active'";
+    let pid = admin.rows(find).expect("sessions")[0][0].clone().expect("a number");
+    admin.rows(&format!("SELECT pg_terminate_backend({pid})")).expect("it is told to end");
+    eventually("the session ends", || admin.rows(find).expect("sessions").is_empty());
+    assert!(!stuck.answer().expect("part of an answer").is_whole);
+}
+
+#[test]
 fn results_take_no_memory_that_is_not_read() {
     const ROWS: u64 = 1_000_000;
     let server = start();

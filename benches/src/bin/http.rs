@@ -12,7 +12,7 @@ use axum::Router;
 use axum::routing::post;
 use benches::admin::Session;
 use benches::driver::{Plan, Verify};
-use benches::followers::{Followed, followers, idle_websockets};
+use benches::followers::{Crowd, Followed, followers, idle_websockets};
 use benches::http_load::{Asked, HttpLoad, Measured, point_answer, run};
 use benches::machine::Machine;
 use benches::run::LoadConfig;
@@ -43,6 +43,9 @@ struct Arguments {
     /// Few followers, and many.
     #[arg(long, value_delimiter = ',', default_values_t = [10, 1_000])]
     followers: Vec<usize>,
+    /// How many of those who wait come at once.
+    #[arg(long, default_value_t = 1)]
+    at_once: usize,
     /// Changes per second that followers hear of.
     #[arg(long, default_value_t = 20.0)]
     rate: f64,
@@ -89,10 +92,11 @@ fn measure(arguments: &Arguments) -> Result<()> {
     for part in &arguments.only {
         let many = ["--system-parameter-default", "max_connections=20000"];
         let glimpse = Server::start_glimpse_with(&work_dir, arguments.environmentd.as_deref(), &many)?;
+        let crowd = |count| Crowd { count, at_once: arguments.at_once };
         match part {
             Part::Reads => reads(arguments, &glimpse)?,
             Part::Idle => {
-                let bytes = idle_websockets(&glimpse, arguments.idle)?;
+                let bytes = idle_websockets(&glimpse, crowd(arguments.idle))?;
                 println!("\n{} idle WebSockets: {:.1} kB each (bar 40)", arguments.idle, bytes / 1e3);
             }
             Part::Followers => follow(arguments, &glimpse)?,
@@ -108,7 +112,8 @@ fn follow(arguments: &Arguments, glimpse: &Server) -> Result<()> {
     for _ in 0..arguments.rounds {
         for (count, figures) in arguments.followers.iter().zip(&mut figures) {
             let duration = Duration::from_secs_f64(arguments.duration);
-            let Followed { changes, cpu_us, bytes } = followers(glimpse, *count, arguments.rate, duration)?;
+            let crowd = Crowd { count: *count, at_once: arguments.at_once };
+            let Followed { changes, cpu_us, bytes } = followers(glimpse, crowd, arguments.rate, duration)?;
             println!("| {count} | {changes:.0} | {cpu_us:.1} | {:.1} |", bytes / 1e3);
             figures.push(cpu_us);
         }

@@ -19,6 +19,7 @@ use arrow::array::RecordBatch;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql_syntax::parser::ParsedStatement;
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// A statement as a door has it.
@@ -165,10 +166,10 @@ impl Seat {
     }
 
     /// Notes that what the session is at has failed outside of it: a COPY whose rows are wrong.
-    pub fn gave_up(&mut self, sqlstate: SqlState, message: &str) {
+    pub fn gave_up(&mut self, sqlstate: SqlState, why: &dyn Display) {
         if let Some(session) = self.here() {
             session.fail_transaction();
-            session.failed(sqlstate, &message);
+            session.failed(sqlstate, why);
             self.rest();
         }
     }
@@ -310,10 +311,8 @@ impl Seat {
 
     /// A result, whose error is noted and ends the transaction.
     fn noted<T>(&mut self, result: Result<T, AdapterError>) -> Result<T, AdapterError> {
-        if let (Err(error), Some(session)) = (&result, self.here()) {
-            session.fail_transaction();
-            session.failed(error.sqlstate(), error);
-            self.rest();
+        if let Err(error) = &result {
+            self.gave_up(error.sqlstate(), error);
         }
         result
     }

@@ -54,9 +54,22 @@ impl Table {
         let mut statements = parse(&format!("COPY {name} FROM STDIN")).map_err(|_| refused())?;
         let statement = statements.pop().filter(|_| statements.is_empty()).ok_or_else(refused)?;
         match &statement.ast {
-            ast::Statement::Copy(copy) if copy.direction == CopyDirection::FromStdin => Ok(Table { statement }),
+            ast::Statement::Copy(ast::Copy {
+                source: CopySource::Table { .. },
+                direction: CopyDirection::FromStdin,
+                ..
+            }) => Ok(Table { statement }),
             _ => Err(refused()),
         }
+    }
+
+    /// An error in a line of the rows that are loaded into it, as COPY tells it.
+    pub fn in_context(&self, error: AdapterError, line: u64) -> AdapterError {
+        let name = match &self.statement.ast {
+            ast::Statement::Copy(ast::Copy { source: CopySource::Table { name, .. }, .. }) => name.item(),
+            _ => "",
+        };
+        error.in_context(format!("COPY {name}, line {line}"))
     }
 
     /// Whether it says itself which columns rows have.

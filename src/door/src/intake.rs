@@ -12,9 +12,10 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use pgrepr::calendar::{
     DATE_INFINITY, DATE_MAX, DATE_MIN, DATE_NEGATIVE_INFINITY, DAY_US, TIMESTAMP_MIN, TIMESTAMP_NEGATIVE_INFINITY,
 };
+use pgrepr::error::PgReprError;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
-use pgrepr::utf8::InvalidText;
+use pgrepr::utf8;
 use repr::datum::from_array;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum, PgType};
@@ -47,10 +48,8 @@ pub fn push(copy: &mut CopyIn, batch: &RecordBatch, first: u64) -> Result<(), Ad
 fn of_datum<'a>(column: &ColumnDesc, datum: &'a Datum<'_>, ty: &PgType, encode: &EncodeOptions) -> Taken<'a> {
     let as_it_is = match (datum, &column.ty) {
         (Datum::Text(text), _) => {
-            let checked = pgrepr::utf8::text(text.as_bytes());
-            let wrong =
-                |error: InvalidText| AdapterError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, error.to_string());
-            return checked.map_err(|error| (wrong(error), None)).and_then(|text| of_text(column, text, encode));
+            let checked = utf8::text(text.as_bytes()).map_err(|error| (PgReprError::from(error).into(), None));
+            return checked.and_then(|text| of_text(column, text, encode));
         }
         (Datum::Bool(value), PgType::Bool) => Datum::Bool(*value),
         (Datum::Int2(value), PgType::Int2) => Datum::Int2(*value),

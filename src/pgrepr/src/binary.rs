@@ -19,6 +19,7 @@ use crate::natural::{display_of, natural_type};
 use crate::numeric;
 use crate::options::EncodeOptions;
 use crate::types;
+use crate::utf8;
 use arrow::datatypes::FieldRef;
 use bytes::{Buf, BufMut};
 use repr::datum::Datum;
@@ -180,7 +181,7 @@ pub fn decode_binary(ty: &PgType, bytes: &[u8], options: &EncodeOptions) -> Resu
             Datum::Numeric(numeric::decode_binary(bytes, *display)?, numeric::stored_scale(*display))
         }
         PgType::Text | PgType::Unknown | PgType::Varchar(_) | PgType::Bpchar(_) | PgType::Name => {
-            owned_text(fit_text(ty, utf8(bytes)?, LengthRule::Assign)?.into_owned())
+            owned_text(fit_text(ty, utf8::text(bytes)?, LengthRule::Assign)?.into_owned())
         }
         PgType::Char => owned_text(char_text(fixed(bytes)?)?),
         PgType::Bytea => Datum::Bytes(Cow::Owned(bytes.to_vec())),
@@ -201,12 +202,12 @@ pub fn decode_binary(ty: &PgType, bytes: &[u8], options: &EncodeOptions) -> Resu
             Datum::Interval(months, days, us)
         }
         PgType::Json => {
-            let text = utf8(bytes)?;
+            let text = utf8::text(bytes)?;
             json::check_json(text)?;
             owned_text(text.to_owned())
         }
         PgType::Jsonb => match bytes {
-            [JSONB_VERSION, text @ ..] => owned_text(json::canonical_jsonb(utf8(text)?)?),
+            [JSONB_VERSION, text @ ..] => owned_text(json::canonical_jsonb(utf8::text(text)?)?),
             [version, ..] => {
                 return Err(PgReprError::invalid_binary(format!("unsupported jsonb version number {version}")));
             }
@@ -234,19 +235,9 @@ fn owned_text(text: String) -> Datum<'static> {
     Datum::Text(Cow::Owned(text))
 }
 
-/// Checks text that arrived as bytes: UTF-8 without NUL.
-pub fn utf8(bytes: &[u8]) -> Result<&str, PgReprError> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let bad = &bytes[error.valid_up_to()..];
-        let length = error.error_len().unwrap_or(bad.len()).clamp(1, 4);
-        PgReprError::invalid_encoding(&bad[..length.min(bad.len())])
-    })?;
-    if text.contains('\0') { Err(PgReprError::invalid_encoding(&[0])) } else { Ok(text) }
-}
-
 /// One byte of "char"; only ASCII can be kept as text.
 fn char_text(byte: [u8; 1]) -> Result<String, PgReprError> {
-    if byte == [0] { Ok(String::new()) } else { utf8(&byte).map(str::to_owned) }
+    if byte == [0] { Ok(String::new()) } else { Ok(utf8::text(&byte)?.to_owned()) }
 }
 
 fn date(days: i32) -> Result<i32, PgReprError> {

@@ -2,6 +2,7 @@
 //!
 //! The messages, codes and details are PostgreSQL's, so that drivers and people who match on them keep working.
 
+use crate::utf8::InvalidText;
 use repr::sqlstate::SqlState;
 
 /// A value that could not be read (or, for a binary array beyond 2 GiB, written).
@@ -82,13 +83,10 @@ impl PgReprError {
     pub fn unsupported(message: impl Into<String>) -> PgReprError {
         PgReprError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
     }
+}
 
-    /// 22021: text in which a byte cannot occur.
-    pub(crate) fn invalid_encoding(bytes: &[u8]) -> PgReprError {
-        let shown: Vec<String> = bytes.iter().map(|b| format!("0x{b:02x}")).collect();
-        PgReprError::new(
-            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
-            format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")),
-        )
+impl From<InvalidText> for PgReprError {
+    fn from(error: InvalidText) -> PgReprError {
+        PgReprError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, error.to_string())
     }
 }

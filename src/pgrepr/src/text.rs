@@ -17,6 +17,7 @@ use crate::numeric::{self, is_space};
 use crate::options::EncodeOptions;
 use crate::type_name::parse_type_name;
 use crate::types;
+use crate::utf8::InvalidText;
 use arrow::datatypes::FieldRef;
 use bytes::BufMut;
 use repr::datum::Datum;
@@ -140,7 +141,7 @@ fn encode_record(fields: &[(FieldRef, Datum<'_>)], options: &EncodeOptions, out:
 /// Reads a value of type `ty`. The result has the representation of `ty.data_type()`.
 pub fn decode_text(ty: &PgType, text: &str, options: &EncodeOptions) -> Result<Datum<'static>, PgReprError> {
     if text.contains('\0') {
-        return Err(PgReprError::invalid_encoding(&[0]));
+        return Err(InvalidText(vec![0]).into());
     }
     Ok(match ty {
         PgType::Bool => Datum::Bool(decode_bool(text)?),

@@ -10,7 +10,7 @@ pub struct InvalidText(pub Vec<u8>);
 /// The text that these bytes are.
 pub fn text(bytes: &[u8]) -> Result<&str, InvalidText> {
     match from_utf8(bytes) {
-        Ok(text) if !bytes.contains(&0) => Ok(text),
+        Ok(text) if memchr::memchr(0, bytes).is_none() => Ok(text),
         Ok(_) => Err(InvalidText(vec![0])),
         Err(error) => {
             let rest = &bytes[error.valid_up_to()..];

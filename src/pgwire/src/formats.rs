@@ -5,6 +5,7 @@ use adapter::error::AdapterError;
 use adapter::session::Session;
 use ahash::AHashMap;
 use bytes::Bytes;
+use pgrepr::error::PgReprError;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 
@@ -148,7 +149,7 @@ pub(crate) fn decode(
         let Some(bytes) = value else { return Ok(Datum::Null) };
         Ok(match formats.of(index) {
             Format::Binary => pgrepr::binary::decode_binary(ty, bytes, session.encode_options())?,
-            Format::Text => session.decode_text(ty, pgrepr::binary::utf8(bytes)?)?,
+            Format::Text => session.decode_text(ty, pgrepr::utf8::text(bytes).map_err(PgReprError::from)?)?,
         })
     };
     values.iter().zip(types).enumerate().map(decode).collect()

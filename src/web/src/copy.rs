@@ -9,7 +9,7 @@ use crate::json;
 use crate::messages::Messages;
 use crate::objects;
 use crate::printing::elsewhere;
-use crate::request::{Loaded, drain, next_piece, read_body, weight};
+use crate::request::{Loaded, address, before, drain, next_piece, read_body, weight};
 use crate::sql::{Welcome, check_identity, welcome};
 use crate::told::{self, Refusal};
 use crate::visitor::{Seated, Visitor};
@@ -25,7 +25,7 @@ use arrow::error::ArrowError;
 use arrow_ipc::reader::StreamDecoder;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{self, Query as Parameters};
+use axum::extract;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -83,20 +83,13 @@ pub(crate) async fn copy(
     Extension(visitor): Extension<Arc<Visitor>>,
     request: extract::Request,
 ) -> Result<Response, Refusal> {
-    let (parts, mut body) = request.into_parts();
-    let welcomed = async {
-        let Parameters(loaded) = Parameters::<Loaded>::try_from_uri(&parts.uri)
-            .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
-        let welcome = welcome(&visitor, &parts, &loaded.address()).await?;
-        Ok::<_, Refusal>((welcome, Table::parse(&loaded.table)?, form_of(&parts.headers)?))
+    let (parts, body) = request.into_parts();
+    let found = async {
+        let Loaded { table, options } = address(&parts.uri)?;
+        let welcome = welcome(&visitor, &parts, options.as_deref()).await?;
+        Ok((welcome, Table::parse(&table)?, form_of(&parts.headers)?))
     };
-    let (Welcome { entrance, place }, table, form) = match welcomed.await {
-        Ok(welcomed) => welcomed,
-        Err(refusal) => {
-            drain(body).await;
-            return Err(refusal);
-        }
-    };
+    let ((Welcome { entrance, place }, table, form), mut body) = before(body, found).await?;
     let mut seated = visitor.seat(&entrance, place)?;
     let ended = seated.shutdown();
     let bytes_max = visitor.shared.request_bytes_max;
@@ -119,7 +112,7 @@ pub(crate) async fn copy(
 async fn conclude(mut seated: Seated, loaded: Result<String, Refusal>) -> Result<Response, Refusal> {
     let notices = seated.here().map(Session::take_notices).unwrap_or_default();
     if let Err(refusal) = &loaded {
-        seated.gave_up(refusal.sqlstate(), refusal.message());
+        seated.gave_up(refusal.sqlstate(), &refusal.message());
     }
     seated.give_back().await;
     let mut out = b"{\"results\":[{\"ok\":".to_vec();
@@ -166,7 +159,8 @@ impl Load<'_> {
                 if start.len() > NAMES_BYTES_MAX {
                     return Err(too_much("the first line", NAMES_BYTES_MAX).into());
                 }
-                names = first_line(&start, piece.is_none(), self.bytes_max)?;
+                let found = first_line(&start, piece.is_none(), self.bytes_max);
+                names = found.map_err(|wrong| wrong.of(&self.table))?;
                 if piece.is_none() {
                     break;
                 }
@@ -181,14 +175,14 @@ impl Load<'_> {
             let pushed = reader.push(&piece, &mut |line: u64, fields: &[Option<Cow<'_, str>>]| {
                 copy.push_texts(line, fields).map_err(Wrong::from)
             });
-            pushed.map_err(|wrong| wrong.of(&copy))?;
+            pushed.map_err(|wrong| wrong.of(&self.table))?;
             tokio::task::yield_now().await;
             next = next_piece(body).await?;
         }
         let finished = reader.finish(&mut |line: u64, fields: &[Option<Cow<'_, str>>]| {
             copy.push_texts(line, fields).map_err(Wrong::from)
         });
-        finished.map_err(|wrong| wrong.of(&copy))?;
+        finished.map_err(|wrong| wrong.of(&self.table))?;
         Ok(copy)
     }
 
@@ -198,9 +192,7 @@ impl Load<'_> {
         loop {
             let piece = next_piece(body).await?;
             let scanned = pending.len();
-            let coming = scanned + piece.as_deref().map_or(1, <[u8]>::len);
-            // A line is there as it came, as values and as texts.
-            memory.cover(3 * coming + weight(&pending)).map_err(AdapterError::from)?;
+            memory.cover(scanned + piece.as_deref().map_or(1, <[u8]>::len)).map_err(AdapterError::from)?;
             pending.extend_from_slice(piece.as_deref().unwrap_or(b"\n"));
             let mut start = 0;
             let ends: Vec<usize> = memchr::memchr_iter(b'\n', &pending[scanned..]).map(|at| scanned + at).collect();
@@ -213,9 +205,11 @@ impl Load<'_> {
                 if line.is_empty() {
                     continue;
                 }
-                let context = |error: AdapterError| error.in_context(format!("COPY, line {number}"));
+                let context = |error: AdapterError| self.table.in_context(error, number);
                 let object = match line.len() > LARGE_LINE {
                     true => {
+                        // It is there as it came, as values and as texts.
+                        memory.cover(4 * line.len() + weight(line)).map_err(AdapterError::from)?;
                         let line = line.to_vec();
                         elsewhere(move || objects::object(&line)).await.map_err(context)?
                     }
@@ -225,7 +219,8 @@ impl Load<'_> {
                     Some(copy) => copy,
                     None => {
                         let names = object.keys().cloned().collect();
-                        let begun = self.begin(Some(names), CopyOptions::new(CopyFormat::Text)).await?;
+                        let statement = self.table.copied(Some(names), CopyOptions::new(CopyFormat::Text));
+                        let begun = self.seat.copy_in(statement).await?;
                         let begun = copy.insert(begun);
                         self.seat.copy_in_rows(begun, memchr::memchr_iter(b'\n', &pending).count() as u64).await?;
                         begun
@@ -355,24 +350,19 @@ fn guarded<T>(read: impl FnOnce() -> T) -> Result<T, AdapterError> {
 }
 
 /// The names in the first line, once it is there whole; an empty body has none.
-fn first_line(start: &[u8], is_all: bool, bytes_max: usize) -> Result<Option<Vec<String>>, AdapterError> {
-    /// That there is a line is all that is asked.
-    struct Found(Option<CopyError>);
-    impl From<CopyError> for Found {
-        fn from(error: CopyError) -> Found {
-            Found(Some(error))
-        }
-    }
+fn first_line(start: &[u8], is_all: bool, bytes_max: usize) -> Result<Option<Vec<String>>, Wrong> {
     let mut reader = CopyReader::new(CopyOptions::new(CopyFormat::Csv), bytes_max);
     let mut names = None;
     let mut first = |_line: u64, fields: &[Option<Cow<'_, str>>]| {
-        names = Some(fields.iter().map(|field| field.as_deref().unwrap_or_default().to_owned()).collect());
-        Err(Found(None))
+        let of = || fields.iter().map(|field| field.as_deref().unwrap_or_default().to_owned()).collect();
+        names.get_or_insert_with(of);
+        Ok::<(), Wrong>(())
     };
+    // What is wrong behind it is told when it is read.
     let read = reader.push(start, &mut first).and_then(|()| if is_all { reader.finish(&mut first) } else { Ok(()) });
-    match read {
-        Err(Found(Some(error))) => Err(AdapterError::new(error.sqlstate, error.message.into_owned())),
-        _ => Ok(names),
+    match (names, read) {
+        (None, Err(wrong)) => Err(wrong),
+        (names, _) => Ok(names),
     }
 }
 
@@ -395,12 +385,11 @@ impl From<AdapterError> for Wrong {
 }
 
 impl Wrong {
-    fn of(self, copy: &CopyIn) -> AdapterError {
+    fn of(self, table: &Table) -> AdapterError {
         match self {
             Wrong::Values(error) => error,
             Wrong::Line(CopyError { sqlstate, message, line, .. }) => {
-                let context = format!("COPY {}, line {line}", copy.table_name());
-                AdapterError::new(sqlstate, message.into_owned()).in_context(context)
+                table.in_context(AdapterError::new(sqlstate, message.into_owned()), line)
             }
         }
     }

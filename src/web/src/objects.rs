@@ -1,6 +1,7 @@
 //! Lines of JSON objects as rows: values by the names of columns, as texts that COPY reads.
 
 use adapter::error::AdapterError;
+use pgrepr::error::PgReprError;
 use pgrepr::utf8;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, PgType};
@@ -20,7 +21,7 @@ pub(crate) fn fields<'o>(
     let field = |column: &ColumnDesc| object.get(&column.name).and_then(|value| text(value, &column.ty));
     let fields: Vec<_> = columns.iter().map(field).collect();
     if let Some(error) = fields.iter().flatten().find_map(|text| utf8::text(text.as_bytes()).err()) {
-        return Err(AdapterError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, error.to_string()));
+        return Err(PgReprError::from(error).into());
     }
     let is_column = |name: &str| columns.iter().any(|column| column.name == name);
     match object.keys().find(|name| !is_column(name)) {

@@ -8,13 +8,15 @@ use adapter::answer::{Statement, Values};
 use adapter::error::AdapterError;
 use adapter::session::Session;
 use axum::body::{Body, HttpBody};
-use axum::http::StatusCode;
+use axum::extract::Query as Parameters;
+use axum::http::{StatusCode, Uri};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use ore::memory::{Reservation, Share};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,54 +140,42 @@ fn decode(session: &Session, types: &[PgType], params: &[Option<String>]) -> Dec
     params.iter().zip(types).map(datum).collect()
 }
 
-/// What stands in the address behind the question mark.
+/// What stands in the address behind the question mark: parameters of the session, a JSON object, and with some routes what they are of.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Address {
-    /// Parameters of the session: a JSON object.
-    options: Option<String>,
+    pub(crate) options: Option<String>,
 }
 
-/// The same of who loads rows.
+/// The same of who loads rows, and where they go.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Loaded {
-    /// Where they go.
     pub(crate) table: String,
-    options: Option<String>,
+    pub(crate) options: Option<String>,
 }
 
-impl Loaded {
-    /// What stands there beside the table.
-    pub(crate) fn address(&self) -> Address {
-        Address { options: self.options.clone() }
-    }
-}
-
-/// The same of who follows something.
+/// The same of who follows something: a SUBSCRIBE.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Followed {
-    /// SUBSCRIBE.
     pub(crate) query: String,
-    options: Option<String>,
+    pub(crate) options: Option<String>,
 }
 
-impl Followed {
-    /// What stands there beside the statement.
-    pub(crate) fn address(&self) -> Address {
-        Address { options: self.options.clone() }
-    }
+/// Reads an address. Errors: 400 of one that is none of these.
+pub(crate) fn address<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refusal> {
+    let Parameters(address) =
+        Parameters::try_from_uri(uri).map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
+    Ok(address)
 }
 
-impl Address {
-    /// The parameters of the session, and among them the database. Errors: 400 of what are none.
-    pub(crate) fn options(&self) -> Result<(Option<String>, Vec<(String, String)>), Refusal> {
-        let Some(text) = &self.options else { return Ok((None, Vec::new())) };
-        let options: BTreeMap<String, Value> = serde_json::from_str(text)
-            .map_err(|error| Refusal::malformed(format!("the options are no JSON object: {error}")))?;
-        session_options(options)
-    }
+/// The parameters of the session that stand there, and among them the database. Errors: 400 of what are none.
+pub(crate) fn options_of(text: Option<&str>) -> Result<(Option<String>, Vec<(String, String)>), Refusal> {
+    let Some(text) = text else { return Ok((None, Vec::new())) };
+    let options: BTreeMap<String, Value> = serde_json::from_str(text)
+        .map_err(|error| Refusal::malformed(format!("the options are no JSON object: {error}")))?;
+    session_options(options)
 }
 
 /// Parameters of a session, and among them the database. Errors: 400 of a value that is none.
@@ -253,6 +243,20 @@ pub(crate) async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Refusal
     }
 }
 
+/// What is found out before a body is read, and the body.
+pub(crate) async fn before<T>(
+    body: Body,
+    found: impl Future<Output = Result<T, Refusal>>,
+) -> Result<(T, Body), Refusal> {
+    match found.await {
+        Ok(found) => Ok((found, body)),
+        Err(refusal) => {
+            drain(body).await;
+            Err(refusal)
+        }
+    }
+}
+
 /// Reads a small body that nobody wants: some clients lose the answer to a request whose body was not taken.
 pub(crate) async fn drain(mut body: Body) {
     if body.size_hint().upper().is_some_and(|bytes| bytes <= DRAINED_MAX) {
@@ -293,7 +297,7 @@ mod tests {
 
     #[test]
     fn options_are_parameters_of_a_session() {
-        let options = |text: &str| Address { options: Some(text.to_owned()) }.options();
+        let options = |text: &str| options_of(Some(text));
         let (database, others) =
             options(r#"{"database":"d","statement_timeout":100,"cluster":"c"}"#).expect("they are");
         let others: Vec<_> = others.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

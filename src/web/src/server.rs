@@ -11,7 +11,7 @@ use crate::events::LAST_EVENT_ID;
 use crate::shared::Shared;
 use crate::single::COMMAND_TAG;
 use crate::sql;
-use crate::visitor::{Present, Visitor};
+use crate::visitor::{GOODBYE, Present, Visitor};
 use crate::websocket;
 use axum::Router;
 use axum::http::{HeaderValue, Method, header};
@@ -46,8 +46,6 @@ const CONNECTIONS_MAX: usize = 16_384;
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// WebSockets that nobody has introduced themselves on and that may have sent something: each has a message in memory.
 const INTRODUCTIONS_MAX: usize = 2048;
-/// How long a client of HTTP/2 gets to take our goodbye.
-const GOODBYE: Duration = Duration::from_secs(1);
 /// Who holds a visitor of HTTP/2 between two requests: the connection, and what is called for each request.
 const HOLDERS: usize = 2;
 /// The largest head.
@@ -208,13 +206,13 @@ impl Visited {
         let visitor = Arc::new(Visitor::new(Arc::clone(&self.shared), arrival, present));
         let (router, compressing, of) = (self.router.clone(), self.compressing.clone(), Arc::clone(&visitor));
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-            of.note_request();
             request.extensions_mut().insert(Arc::clone(&of));
             let router = if request.headers().contains_key(header::ACCEPT_ENCODING) { &compressing } else { &router };
-            let (answering, visitor) = (TowerToHyperService::new(router.clone()).call(request), Arc::clone(&of));
+            let answering = TowerToHyperService::new(router.clone()).call(request);
+            // Of HTTP/1.1 hyper knows whether something is being answered.
+            let noted = is_http2.then(|| of.noted());
             async move {
-                // It is being answered.
-                let _visitor = visitor;
+                let _noted = noted;
                 answering.await
             }
         });

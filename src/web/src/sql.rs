@@ -4,7 +4,7 @@ use crate::events;
 use crate::format::{Format, Shape};
 use crate::identify::{self, identify};
 use crate::printing::elsewhere;
-use crate::request::{Address, Followed, LARGE_BODY, Request, drain, read_body, weight};
+use crate::request::{Address, Followed, LARGE_BODY, Request, address, before, options_of, read_body, weight};
 use crate::results::Results;
 use crate::single;
 use crate::sink::{Head, Sink, answered};
@@ -13,7 +13,7 @@ use crate::visitor::{Place, Seated, Visitor};
 use adapter::error::AdapterError;
 use adapter::made;
 use axum::Extension;
-use axum::extract::{self, Query as Parameters};
+use axum::extract;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Version, header};
 use axum::response::Response;
@@ -47,21 +47,14 @@ pub(crate) async fn sql(
     request: extract::Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let welcomed = async {
-        let Parameters(address) = Parameters::<Address>::try_from_uri(&parts.uri)
-            .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
-        let welcome = welcome(&visitor, &parts, &address).await?;
+    let found = async {
+        let Address { options } = address(&parts.uri)?;
+        let welcome = welcome(&visitor, &parts, options.as_deref()).await?;
         let (format, after) = (Format::accepted(&parts.headers)?, events::last_event(&parts.headers)?);
         check_json(&parts.headers)?;
-        Ok::<_, Refusal>((welcome, format, after))
+        Ok((welcome, format, after))
     };
-    let (welcome, format, after) = match welcomed.await {
-        Ok(welcomed) => welcomed,
-        Err(refusal) => {
-            drain(body).await;
-            return Err(refusal);
-        }
-    };
+    let ((welcome, format, after), body) = before(body, found).await?;
     let (bytes_max, memory) = (visitor.shared.request_bytes_max, welcome.entrance.client().message_memory());
     let (body, mut memory) = read_body(body, bytes_max, memory).await?;
     memory.try_grow(weight(&body)).map_err(AdapterError::from)?;
@@ -80,23 +73,22 @@ pub(crate) async fn sql(
 
 /// `GET /api/subscribe`: the same of events, for whoever can do no more than open an address.
 pub(crate) async fn subscribe(Extension(visitor): Extension<Arc<Visitor>>, parts: Parts) -> Result<Response, Refusal> {
-    let Parameters(followed) = Parameters::<Followed>::try_from_uri(&parts.uri)
-        .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
-    let welcome = welcome(&visitor, &parts, &followed.address()).await?;
+    let Followed { query, options } = address(&parts.uri)?;
+    let welcome = welcome(&visitor, &parts, options.as_deref()).await?;
     let after = events::last_event(&parts.headers)?;
-    let asked = Asked::Events(events::followed(Request::Simple(followed.query), after)?);
+    let asked = Asked::Events(events::followed(Request::Simple(query), after)?);
     let memory = Reservation::empty(welcome.entrance.client().message_memory());
     answer(visitor, welcome, (asked, memory), Format::Events).await
 }
 
 /// Whose request it is and where it goes, which is known before its body comes.
-pub(crate) async fn welcome(visitor: &Visitor, parts: &Parts, address: &Address) -> Result<Welcome, Refusal> {
+pub(crate) async fn welcome(visitor: &Visitor, parts: &Parts, options: Option<&str>) -> Result<Welcome, Refusal> {
     if parts.version < Version::HTTP_11 {
         // Its bodies end with their connection, whether they are whole or not.
         let message = "HTTP/1.1 or HTTP/2 is needed: an answer that breaks off would look whole";
         return Err(Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, SqlState::PROTOCOL_VIOLATION, message));
     }
-    let (database, options) = address.options()?;
+    let (database, options) = options_of(options)?;
     let (entrance, user, database) = identify(visitor, parts, database).await?;
     Ok(Welcome { entrance, place: Place { user, database, options } })
 }

@@ -16,8 +16,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Sessions that a connection keeps: of HTTP/2, where requests come beside each other, as many as are used at once by most.
 const IDLE_MAX: usize = 8;
-/// How long a client gets to take the end of an answer whose session has ended.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// How long a client gets to take the last that we say.
+pub(crate) const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Whose session it is, and how it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,9 +69,10 @@ impl Visitor {
         }
     }
 
-    /// Notes that a request has come.
-    pub(crate) fn note_request(&self) {
+    /// Notes that a request has come, which is being answered as long as this is held.
+    pub(crate) fn noted(self: &Arc<Visitor>) -> Arc<Visitor> {
         self.request_count.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(self)
     }
 
     /// Returns once no request has come and none was being answered for as long as this takes. `holders` hold the visitor and are no

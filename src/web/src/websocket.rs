@@ -15,7 +15,7 @@ use crate::request::{LARGE_BODY, Request, session_options, weight};
 use crate::single::options;
 use crate::statements::{Teller, tell};
 use crate::told::{self, Refusal};
-use crate::visitor::Visitor;
+use crate::visitor::{GOODBYE, Visitor};
 use adapter::answer::Answer;
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
@@ -44,8 +44,6 @@ const WAITING_MAX: usize = 64;
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// How long a client may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client gets to take our last message.
-const GOODBYE: Duration = Duration::from_secs(1);
 /// Bytes of a reason to close, of which the protocol has 123.
 const REASON_BYTES_MAX: usize = 120;
 

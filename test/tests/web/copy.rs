@@ -98,9 +98,9 @@ fn a_row_that_is_wrong_is_named_and_none_is_taken() {
         (csv, "a,b\n1,x\n200,y\n", "23514", "COPY t, line 3"),
         (csv, "a,nosuch\n1,x\n", "42703", ""),
         (lines, "{\"a\":1,\"b\":\"x\"}\n{\"a\":2.5,\"b\":\"x\"}", "22P02", "COPY t, line 2, column a: \"2.5\""),
-        (lines, "{\"a\":1,\"b\":\"x\"}\n\n{\"a\":", "22P04", "COPY, line 3"),
-        (lines, "{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"c\":\"x\"}", "22P04", "COPY, line 2"),
-        (lines, "{\"a\":1,\"b\":\"x\\u0000\"}", "22021", "COPY, line 1"),
+        (lines, "{\"a\":1,\"b\":\"x\"}\n\n{\"a\":", "22P04", "COPY t, line 3"),
+        (lines, "{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"c\":\"x\"}", "22P04", "COPY t, line 2"),
+        (lines, "{\"a\":1,\"b\":\"x\\u0000\"}", "22021", "COPY t, line 1"),
         ("application/vnd.apache.arrow.stream", "a,b\n1,x\n", "22P04", ""),
         ("application/vnd.apache.parquet", "PAR1aaaaaaaaaaaaaaaaaaaaPAR1", "22P04", ""),
     ] {

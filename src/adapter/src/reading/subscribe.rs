@@ -84,6 +84,8 @@ impl Session {
         };
         if subscribe.progress && !following.is_over {
             following.lines.progress(as_of);
+            // Before what a stream has told already.
+            following.lines.flush(&mut following.batches, true)?;
         }
         match contents {
             Some(contents) if subscribe.snapshot => following.contents = Some((as_of, contents)),
@@ -106,7 +108,8 @@ impl Session {
         Ok(Rows::live(stream, given, self.interrupt_without_timeout()))
     }
 
-    /// Begins to follow, together with whoever follows the same; `None` if those have stopped in this moment.
+    /// Begins to follow, together with whoever follows the same; `None` if that is to be tried again, because in this moment they have
+    /// stopped, or what was wanted was forgotten.
     async fn begin_to_follow(
         &mut self,
         plan: &ReadPlan,
@@ -310,8 +313,8 @@ impl Following {
                 continue;
             }
             // Registered before it is looked for: what happens in between is not missed.
-            let (shared, stream) = (Arc::clone(&self.shared), Arc::clone(self.follower.stream()));
-            let happened = stream.happened();
+            let followed = self.follower.started();
+            let happened = followed.happened();
             tokio::pin!(happened);
             happened.as_mut().enable();
             self.gather()?;
@@ -321,8 +324,8 @@ impl Following {
                 tokio::select! {
                     () = happened => {}
                     () = clock => {
-                        shared.committer.tick().await?;
-                        stream.advance();
+                        self.shared.committer.tick().await?;
+                        self.follower.advance();
                     }
                 }
             }

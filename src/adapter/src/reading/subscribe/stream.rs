@@ -76,11 +76,6 @@ impl Subject {
         hasher.finish()
     }
 
-    /// Whether others find it: what cannot be compared is followed by each alone.
-    fn is_found(&self) -> bool {
-        self.is_same(self)
-    }
-
     fn is_same(&self, other: &Subject) -> bool {
         let is_same = match (&self.followed, &other.followed) {
             (Followed::Index(one), Followed::Index(other)) => Arc::ptr_eq(one, other),
@@ -130,33 +125,39 @@ impl Streams {
 
     /// The stream of a subject.
     pub(super) fn of(self: &Arc<Streams>, subject: Subject) -> Arc<Stream> {
+        let stream = self.made(subject);
         let mut streams = self.streams.lock();
-        let hash = subject.hash();
         if streams.len() > FORGOTTEN_MAX + usize::try_from(2 * self.stream_count.get()).unwrap_or(0) {
             // Of what has not even started nobody else takes care.
             streams.retain(|_, alike| alike.iter().any(|stream| stream.strong_count() > 0));
         }
-        let alike = streams.entry(hash).or_default();
-        let found = alike.iter().filter_map(Weak::upgrade).find(|stream| stream.subject.is_same(&subject));
-        found.filter(|stream| !stream.is_over()).unwrap_or_else(|| {
-            let stream = self.alone(subject);
-            alike.retain(|other| other.upgrade().is_some_and(|other| !other.is_over()));
-            alike.push(Arc::downgrade(&stream));
-            stream
-        })
+        let alike = streams.entry(stream.hash).or_default();
+        alike.retain(goes_on);
+        if let Some(found) = alike.iter().filter_map(Weak::upgrade).find(|other| other.subject.is_same(&stream.subject))
+        {
+            return found;
+        }
+        let stream = Arc::new(stream);
+        alike.push(Arc::downgrade(&stream));
+        stream
     }
 
-    /// A stream that others do not find.
+    /// A stream that nobody else finds.
     pub(super) fn alone(self: &Arc<Streams>, subject: Subject) -> Arc<Stream> {
-        Arc::new(Stream { subject, streams: Arc::clone(self), started: OnceCell::new(), driven: Once::new() })
+        Arc::new(Stream { is_found: false, ..self.made(subject) })
     }
 
-    /// Forgets streams that are over.
-    fn tidy(&self, subject: &Subject) {
+    fn made(self: &Arc<Streams>, subject: Subject) -> Stream {
+        let (hash, is_found) = (subject.hash(), subject.is_same(&subject));
+        let (streams, started, driven) = (Arc::clone(self), OnceCell::new(), Once::new());
+        Stream { subject, hash, is_found, streams, started, driven }
+    }
+
+    /// Forgets a stream that is over, and those that have as well.
+    fn tidy(&self, hash: u64) {
         let mut streams = self.streams.lock();
-        let hash = subject.hash();
         if let Some(alike) = streams.get_mut(&hash) {
-            alike.retain(|stream| stream.upgrade().is_some_and(|stream| !stream.is_over()));
+            alike.retain(goes_on);
             if alike.is_empty() {
                 streams.remove(&hash);
             }
@@ -164,11 +165,18 @@ impl Streams {
     }
 }
 
+fn goes_on(stream: &Weak<Stream>) -> bool {
+    stream.upgrade().is_some_and(|stream| !stream.is_over())
+}
+
 /// See the module.
 pub(super) struct Stream {
     pub(super) subject: Subject,
+    hash: u64,
+    /// Whether who comes back finds it: what cannot be compared is followed by each alone.
+    is_found: bool,
     streams: Arc<Streams>,
-    started: OnceCell<Started>,
+    started: OnceCell<Arc<Started>>,
     driven: Once,
 }
 
@@ -204,16 +212,22 @@ impl Started {
             kept_until: None,
             revision: 0,
             end: None,
-            handle: Arc::clone(tail.handle()),
             tail,
         };
         Started {
-            handle: Arc::clone(&state.handle),
+            handle: Arc::clone(state.tail.handle()),
             state: Mutex::new(state),
             happened: Notify::new(),
             deserted: Notify::new(),
             _dataflow: own,
         }
+    }
+}
+
+impl Started {
+    /// Completes when more has happened than at the call, or may have.
+    pub(super) fn happened(&self) -> Notified<'_> {
+        self.happened.notified()
     }
 }
 
@@ -230,7 +244,6 @@ impl Drop for Dataflow {
 }
 
 struct State {
-    handle: Arc<IndexHandle>,
     tail: Tail,
     lines: Lines,
     /// Changes whose time has not come.
@@ -291,6 +304,7 @@ impl Stream {
     where
         F: Future<Output = Result<Started, AdapterError>>,
     {
+        let start = || async { Ok::<_, AdapterError>(Arc::new(start().await?)) };
         self.started.get_or_try_init(start).await?;
         Ok(self.join(keep, |_| true))
     }
@@ -302,11 +316,12 @@ impl Stream {
     }
 
     fn join(self: &Arc<Stream>, keep: Duration, is_wanted: impl FnOnce(&State) -> bool) -> Option<Follower> {
-        let mut state = self.started.get()?.state.lock();
+        let started = Arc::clone(self.started.get()?);
+        let mut state = started.state.lock();
         if state.end.is_some() || !is_wanted(&state) {
             return None;
         }
-        let keep = if self.subject.is_found() { keep } else { Duration::ZERO };
+        let keep = if self.is_found { keep } else { Duration::ZERO };
         let next = state.first;
         state.come(next);
         state.follower_count += 1;
@@ -316,12 +331,7 @@ impl Stream {
         self.streams.follower_count.add(1);
         let stream = Arc::clone(self);
         self.driven.call_once(|| ore::task::spawn("subscribe", stream.drive()).detach());
-        Some(Follower { stream: Arc::clone(self), next, after: 0, keep })
-    }
-
-    /// Completes when more has happened, or may have, than at the call. Of one that is followed.
-    pub(super) fn happened(&self) -> Notified<'_> {
-        self.started.get().expect("what is followed has started").happened.notified()
+        Some(Follower { stream: Arc::clone(self), started, next, after: 0, keep })
     }
 
     fn is_over(&self) -> bool {
@@ -356,11 +366,11 @@ impl Stream {
         }
         self.streams.stream_count.add(-1);
         started.happened.notify_waiters();
-        self.streams.tidy(&self.subject);
+        self.streams.tidy(self.hash);
     }
 
     /// Tells what has happened.
-    pub(super) fn advance(&self) {
+    fn advance(&self) {
         let Some(started) = self.started.get() else { return };
         let mut state = started.state.lock();
         if state.end.is_some() {
@@ -509,6 +519,7 @@ async fn until(instant: Option<Instant>) {
 /// A place in the history of a stream.
 pub(super) struct Follower {
     stream: Arc<Stream>,
+    started: Arc<Started>,
     /// The event that is taken next.
     next: u64,
     /// What happened up to this time is not for it: of what it has seen otherwise, the stream may tell later.
@@ -518,29 +529,30 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// What is followed, and how it is told.
-    pub(super) fn stream(&self) -> &Arc<Stream> {
-        &self.stream
+    /// Tells what has happened, to all who follow the same.
+    pub(super) fn advance(&self) {
+        self.stream.advance();
     }
 
-    fn started(&self) -> &Started {
-        self.stream.started.get().expect("what is followed has started")
+    /// What tells when more has happened, or may have.
+    pub(super) fn started(&self) -> Arc<Started> {
+        Arc::clone(&self.started)
     }
 
     /// What is followed.
     pub(super) fn handle(&self) -> &Arc<IndexHandle> {
-        &self.started().handle
+        &self.started.handle
     }
 
     /// What has happened after this time is taken, or still to be taken.
     pub(super) fn base(&self) -> Timestamp {
-        self.started().state.lock().base
+        self.started.state.lock().base
     }
 
     /// Leaves out what happened up to a time. Returns whether everything after it is taken, or still to be taken.
     #[must_use]
     pub(super) fn skip(&mut self, up_to: Timestamp) -> bool {
-        let mut state = self.stream.started.get().expect("what is followed has started").state.lock();
+        let mut state = self.started.state.lock();
         let count = state.events.partition_point(|event| event.ts <= up_to);
         let next = state.first + u64::try_from(count).expect("a length fits");
         state.leave(self.next);
@@ -554,9 +566,9 @@ impl Follower {
     /// What has happened since, before `limit`, as far as it is taken at once. Errors: 53400 if some of it is forgotten, why the stream
     /// is over.
     pub(super) fn take(&mut self, limit: Option<Timestamp>) -> Result<Taken, AdapterError> {
-        let mut state = self.stream.started.get().expect("what is followed has started").state.lock();
+        let mut state = self.started.state.lock();
         let Some(skipped) = self.next.checked_sub(state.first) else {
-            return Err(ended(&ComputeError::TooSlow(state.handle.id)));
+            return Err(ended(&ComputeError::TooSlow(self.started.handle.id)));
         };
         let mut taken = Taken { batches: Vec::new(), upper: state.told };
         let mut count = 0;
@@ -590,8 +602,7 @@ impl Follower {
 impl Drop for Follower {
     fn drop(&mut self) {
         self.stream.streams.follower_count.add(-1);
-        let started = self.started();
-        let mut state = started.state.lock();
+        let mut state = self.started.state.lock();
         state.leave(self.next);
         state.follower_count -= 1;
         if !self.keep.is_zero() {
@@ -600,7 +611,7 @@ impl Drop for Follower {
         }
         state.trim();
         if state.follower_count == 0 {
-            started.deserted.notify_one();
+            self.started.deserted.notify_one();
         }
     }
 }
