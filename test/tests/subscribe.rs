@@ -452,3 +452,34 @@ fn what_was_told_is_kept_for_who_goes_on() {
     assert!(times.is_sorted() && times.len() == lines.len(), "{lines:?}");
     assert_eq!((lines[0][0].as_deref(), lines[0][1].as_deref()), (Some(begun.as_str()), Some("t")));
 }
+
+/// What was followed without an index is gone on with after one was built.
+#[test]
+fn who_goes_on_need_not_know_of_indexes() {
+    let target = Target::start().expect("the server starts");
+    let (mut wire, mut writer) = (target.admin().expect("a session"), target.admin().expect("a session"));
+    writer.execute("CREATE TABLE t (k int4)").expect("the table is made");
+    writer.execute("CREATE VIEW v AS SELECT k + 1 AS k FROM t").expect("the view is made");
+    wire.execute("SET subscribe_history = '60s'; BEGIN").expect("a block begins");
+    wire.execute("DECLARE c CURSOR FOR SUBSCRIBE v").expect("the cursor is made");
+    wire.rows("FETCH 1 c WITH (TIMEOUT = '1ms')").expect("it has begun");
+    for k in 1..4 {
+        writer.execute(&format!("INSERT INTO t VALUES ({k})")).expect("a row is stored");
+    }
+    let told = wire.rows("FETCH 1 c").expect("a row");
+    let seen: u64 = told[0][0].as_deref().and_then(|ts| ts.parse().ok()).expect("a time");
+    wire.execute("ROLLBACK").expect("the block ends");
+    writer.execute("CREATE INDEX ON v (k)").expect("the index is made");
+    // The index begins with a time after this one, and keeps a second.
+    let deadline = Instant::now() + PATIENCE;
+    while wire.rows(&format!("SELECT * FROM v AS OF {seen}")).is_ok() {
+        assert!(Instant::now() < deadline, "{seen} can still be read");
+        writer.execute("INSERT INTO t VALUES (100); DELETE FROM t WHERE k = 100").expect("time goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let now = wire.rows("SELECT mz_now()").expect("a time")[0][0].clone().expect("not NULL");
+    let sql = format!("SUBSCRIBE v WITH (SNAPSHOT = false) AS OF {seen} UP TO {now}");
+    let rows = wire.rows(&sql).expect("it was kept");
+    let keys: Vec<_> = rows.iter().filter_map(|row| row[2].as_deref()).filter(|key| *key != "101").collect();
+    assert_eq!(keys, ["3", "4"]);
+}

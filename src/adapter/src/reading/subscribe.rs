@@ -159,27 +159,17 @@ impl Session {
 
     /// What is followed, and how.
     fn subject(&self, plan: &ReadPlan, subscribe: &SubscribePlan) -> Result<Subject, AdapterError> {
-        let followed = match self.followed(subscribe) {
-            Some(handle) => Followed::Index(handle),
-            None => Followed::Query(
-                lower(&plan.select.logical, &self.shared.engine)?,
-                self.settings.vars.cluster().to_owned(),
-            ),
+        let followed = match subscribe.object {
+            Some(object) => Followed::Object(object),
+            None => Followed::Query(lower(&plan.select.logical, &self.shared.engine)?),
         };
         Ok(Subject {
             followed,
+            cluster: self.settings.vars.cluster().to_owned(),
             depends_on: plan.select.depends_on.clone(),
             envelope: subscribe.envelope.clone(),
             schema: Arc::clone(&plan.desc.schema),
         })
-    }
-
-    /// An index that has all that is followed.
-    fn followed(&self, subscribe: &SubscribePlan) -> Option<Arc<IndexHandle>> {
-        let published = self.shared.published.load();
-        let indexes = published.indexes_on(subscribe.object?);
-        let is_readable = |handle: &IndexHandle| handle.is_hydrated() && handle.check().is_ok();
-        indexes.iter().map(|index| &index.handle).find(|handle| is_readable(handle)).cloned()
     }
 
     /// The time that AS OF gives, which must be readable.
@@ -243,10 +233,11 @@ async fn start(
     subscribe: &SubscribePlan,
     as_of: Timestamp,
 ) -> Result<Started, AdapterError> {
-    let (handle, dataflow) = match &stream.subject.followed {
-        Followed::Index(handle) => (Arc::clone(handle), None),
-        Followed::Query(_, cluster) => {
-            let target = Target { plan: lower(&plan.select.logical, &shared.engine)?, cluster: cluster.clone() };
+    let (handle, dataflow) = match index_on(shared, subscribe) {
+        Some(handle) => (handle, None),
+        None => {
+            let cluster = stream.subject.cluster.clone();
+            let target = Target { plan: lower(&plan.select.logical, &shared.engine)?, cluster };
             let handle = shared.committer.subscribe(target, plan.select.depends_on.clone(), as_of).await?;
             let dataflow = Dataflow { id: handle.id, committer: shared.committer.clone() };
             (handle, Some(dataflow))
@@ -254,6 +245,14 @@ async fn start(
     };
     let (_, tail) = Tail::since(handle, as_of, QUEUE_BYTES_MAX).await.map_err(|error| ended(&error))?;
     Ok(Started::new(tail, as_of, Lines::new(plan, subscribe)?, &shared.streams, dataflow))
+}
+
+/// An index that has all that is followed.
+fn index_on(shared: &Shared, subscribe: &SubscribePlan) -> Option<Arc<IndexHandle>> {
+    let published = shared.published.load();
+    let indexes = published.indexes_on(subscribe.object?);
+    let is_readable = |handle: &IndexHandle| handle.is_hydrated() && handle.check().is_ok();
+    indexes.iter().map(|index| &index.handle).find(|handle| is_readable(handle)).cloned()
 }
 
 /// Where a subscription begins.

@@ -48,9 +48,12 @@ const FORGOTTEN_MAX: usize = 256;
 /// Times of the history that a follower takes at once.
 const TAKEN_MAX: usize = 64;
 
-/// What is followed, and the form in which changes are told.
+/// What is followed, and the form in which changes are told. Whether there is an index is not part of it: who comes back after one was
+/// built finds what was told before.
 pub(super) struct Subject {
     pub(super) followed: Followed,
+    /// Where a dataflow runs, if one is needed.
+    pub(super) cluster: String,
     /// With which of these it ends.
     pub(super) depends_on: Vec<GlobalId>,
     pub(super) envelope: EnvelopePlan,
@@ -59,10 +62,10 @@ pub(super) struct Subject {
 
 /// What is followed.
 pub(super) enum Followed {
-    /// An index that has all of it.
-    Index(Arc<IndexHandle>),
-    /// What a dataflow in this cluster makes.
-    Query(Lir, String),
+    /// All of a relation.
+    Object(GlobalId),
+    /// What a dataflow makes.
+    Query(Lir),
 }
 
 impl Subject {
@@ -70,21 +73,23 @@ impl Subject {
     fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         match &self.followed {
-            Followed::Index(handle) => handle.id.hash(&mut hasher),
-            Followed::Query(plan, _) => plan.to_string().hash(&mut hasher),
+            Followed::Object(id) => id.hash(&mut hasher),
+            Followed::Query(plan) => plan.to_string().hash(&mut hasher),
         }
         hasher.finish()
     }
 
     fn is_same(&self, other: &Subject) -> bool {
         let is_same = match (&self.followed, &other.followed) {
-            (Followed::Index(one), Followed::Index(other)) => Arc::ptr_eq(one, other),
-            (Followed::Query(one, cluster), Followed::Query(other, other_cluster)) => {
-                cluster == other_cluster && is_equal(one, other)
-            }
+            (Followed::Object(one), Followed::Object(other)) => one == other,
+            (Followed::Query(one), Followed::Query(other)) => is_equal(one, other),
             _ => false,
         };
-        is_same && self.depends_on == other.depends_on && self.envelope == other.envelope && self.schema == other.schema
+        is_same
+            && self.cluster == other.cluster
+            && self.depends_on == other.depends_on
+            && self.envelope == other.envelope
+            && self.schema == other.schema
     }
 }
 
