@@ -3,6 +3,7 @@
 mod web {
     mod copy;
     mod events;
+    mod once;
     mod websocket;
 }
 

@@ -310,7 +310,7 @@ impl Seat {
     }
 
     /// A result, whose error is noted and ends the transaction.
-    fn noted<T>(&mut self, result: Result<T, AdapterError>) -> Result<T, AdapterError> {
+    pub(crate) fn noted<T>(&mut self, result: Result<T, AdapterError>) -> Result<T, AdapterError> {
         if let Err(error) = &result {
             self.gave_up(error.sqlstate(), error);
         }
@@ -325,7 +325,7 @@ impl Seat {
     }
 
     /// A statement has ended: others see that, and locks of its transaction are free.
-    fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         let _status = self.transaction_status();
     }
 

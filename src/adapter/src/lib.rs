@@ -23,6 +23,7 @@ pub mod error;
 mod locks;
 pub mod made;
 pub mod metrics;
+pub mod once;
 pub mod password;
 pub mod response;
 mod rights;

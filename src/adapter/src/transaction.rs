@@ -26,6 +26,7 @@ use catalog::transact::{Op, Prepared};
 use committer::constraint::{CountedKey, NetKeys, Reference, TableConstraints, net_keys};
 use committer::error::CommitError;
 use committer::expectations::Expectation;
+use committer::notes::Notes;
 use committer::published::Published;
 use committer::request::{CatalogChange, Committed, TableWrite};
 use compute_client::plan::IndexInfo;
@@ -71,6 +72,9 @@ pub(crate) struct Transaction {
     staged: Option<Staged>,
     savepoints: Vec<Savepoint>,
     deferred: Deferred,
+    /// What its commit leaves beside the rows, and requires; and whether no statement may end it.
+    pub(crate) notes: Notes,
+    pub(crate) is_once: bool,
     /// The start of the transaction, for `now()`; microseconds since the epoch.
     pub(crate) started_us: Option<i64>,
     /// For `txid_current()`; made when a statement may ask for it.
@@ -127,6 +131,8 @@ impl Transaction {
             staged: None,
             savepoints: Vec::new(),
             deferred: Deferred::default(),
+            notes: Notes::default(),
+            is_once: false,
             started_us: None,
             number: OnceLock::new(),
             locks: Mutex::default(),
@@ -382,7 +388,7 @@ impl Transaction {
     /// Makes its writes durable and visible. Error 40001 if what it read has changed.
     pub(crate) async fn commit(&mut self, shared: &Shared) -> Result<Committed, AdapterError> {
         let mut transaction = std::mem::replace(self, Transaction::new());
-        if transaction.writes.is_empty() && transaction.staged.is_none() {
+        if transaction.writes.is_empty() && transaction.staged.is_none() && transaction.notes.is_empty() {
             return Ok(Committed::At);
         }
         let mut checked = std::mem::take(&mut transaction.checked);
@@ -398,9 +404,11 @@ impl Transaction {
         for _ in 0..RETRIES_MAX {
             let mut again: Vec<TableWrite> = writes.iter().map(TableWrite::again).collect();
             shared.look_up_keys(&mut again).await?;
-            let committed = shared.committer.commit(again, transaction.expectations()).await?;
-            if !matches!(committed, Committed::Conflict) {
-                return Ok(committed);
+            let (expectations, notes) = (transaction.expectations(), transaction.notes.clone());
+            match shared.committer.commit_noted(again, expectations, notes).await? {
+                Committed::Conflict => {}
+                Committed::Repeated => return Err(repeated()),
+                committed => return Ok(committed),
             }
             let published = shared.published.load_full();
             let is_there = writes.iter().all(|write| published.tables.contains_key(&write.table));
@@ -462,12 +470,19 @@ impl Transaction {
         expectations.retain(|expected| !published.created.contains(&expected.table));
         let writes = writes.into_iter().filter(|write| published.tables.contains_key(&write.table)).collect();
         let sequences = published.sequences.values().filter(|sequence| sequence.is_staged()).cloned().collect();
-        let change = CatalogChange { writes, expectations, sequences, ..CatalogChange::new(base, ops) };
+        let notes = self.notes.clone();
+        let change = CatalogChange { writes, expectations, sequences, notes, ..CatalogChange::new(base, ops) };
         match shared.committer.change_catalog(change).await? {
             Committed::Conflict => Err(conflict()),
+            Committed::Repeated => Err(repeated()),
             committed => Ok(committed),
         }
     }
+}
+
+/// 40001: what was to be done once was done meanwhile.
+pub(crate) fn repeated() -> AdapterError {
+    AdapterError::new(SqlState::SERIALIZATION_FAILURE, "what is carried out once was carried out meanwhile")
 }
 
 /// 40001.

@@ -100,7 +100,8 @@ impl Handle {
         self.commit_noted(writes, expectations, Notes::default())
     }
 
-    /// The same with notes, which become durable together with the rows. If one is not as it is required, it is a conflict.
+    /// The same with notes, which become durable together with the rows. If one is not as it is required, nothing is done
+    /// ([`Committed::Repeated`]).
     ///
     /// # Cancellation
     /// As [`Handle::commit`].

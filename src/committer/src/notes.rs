@@ -1,8 +1,9 @@
 //! Notes: what a write leaves in the store beside its rows, and requires of what is there.
 //!
 //! A note is a key with a small value: that a request was carried out and what was answered, or how far a source was read. It becomes
-//! durable with the rows of its write, or not at all. A write can *require* that a note has a value, or that there is none; if that is
-//! not so, it is a conflict. So whoever repeats a write of which it does not know what became finds out, and nothing is written twice.
+//! durable with the rows of its write, or the change of the catalog, or not at all. A write can *require* that a note has a value, or
+//! that there is none; if that is not so, it is repeated, and not done. So whoever repeats a write of which it does not know what became
+//! finds out, and nothing is written twice.
 //!
 //! Whether it is so is asked of the store, and of the group that is being committed: nothing is kept in memory. A note may expire; it
 //! is gone then, and its bytes go with a later commit.
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 
 /// Bytes of a note's key, and of its value, at the most.
 const KEY_BYTES_MAX: usize = 256;
-const VALUE_BYTES_MAX: usize = 1 << 10;
+const VALUE_BYTES_MAX: usize = 64 << 10;
 /// Expired notes that go with one commit, at the most.
 const SWEPT_MAX: usize = 16;
 

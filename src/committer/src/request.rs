@@ -177,8 +177,10 @@ pub(crate) fn types_of(desc: &RelationDesc) -> Vec<DataType> {
 pub enum Committed {
     /// It is durable and visible.
     At,
-    /// Something that it read has changed, or a note is not as it required: read again.
+    /// Something that it read has changed: read again.
     Conflict,
+    /// A note is not as it required: it was done before, or something else was.
+    Repeated,
     /// It would be against a constraint that is about several rows.
     Violates(Box<Violation>),
 }
@@ -227,14 +229,16 @@ pub struct CatalogChange {
     pub prepared: Option<Prepared>,
     /// How what they create is maintained, as far as that is known.
     pub plans: Plans,
+    /// What they leave beside, and require.
+    pub notes: Notes,
 }
 
 impl CatalogChange {
     /// Changes of nothing else.
     pub fn new(revision: u64, ops: Vec<Op>) -> CatalogChange {
         let (writes, expectations, sequences) = (Vec::new(), Vec::new(), Vec::new());
-        let (rewriting, prepared, plans) = (None, None, Plans::new());
-        CatalogChange { revision, ops, writes, expectations, rewriting, sequences, prepared, plans }
+        let (rewriting, prepared, plans, notes) = (None, None, Plans::new(), Notes::default());
+        CatalogChange { revision, ops, writes, expectations, rewriting, sequences, prepared, plans, notes }
     }
 }
 

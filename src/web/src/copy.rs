@@ -8,6 +8,7 @@ use crate::identify::single;
 use crate::json;
 use crate::messages::Messages;
 use crate::objects;
+use crate::once::{self, Print, Record};
 use crate::printing::elsewhere;
 use crate::request::{Loaded, address, before, drain, next_piece, read_body, weight};
 use crate::sql::{Welcome, check_identity, welcome};
@@ -15,6 +16,8 @@ use crate::told::{self, Refusal};
 use crate::visitor::{Seated, Visitor};
 use adapter::error::AdapterError;
 use adapter::made::Table;
+use adapter::once::Key;
+use adapter::response::Tag;
 use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::writing::copy_in::CopyIn;
@@ -87,14 +90,21 @@ pub(crate) async fn copy(
     let found = async {
         let Loaded { table, options } = address(&parts.uri)?;
         let welcome = welcome(&visitor, &parts, options.as_deref()).await?;
-        Ok((welcome, Table::parse(&table)?, form_of(&parts.headers)?))
+        Ok((welcome, Table::parse(&table)?, form_of(&parts.headers)?, Print::of(&parts)?))
     };
-    let ((Welcome { entrance, place }, table, form), mut body) = before(body, found).await?;
+    let ((Welcome { entrance, place }, table, form, once), mut body) = before(body, found).await?;
     let mut seated = visitor.seat(&entrance, place)?;
+    let once = match once {
+        Some((key, print)) => {
+            body = print.over(body);
+            Some((seated.key(&key)?, print))
+        }
+        None => None,
+    };
     let ended = seated.shutdown();
     let bytes_max = visitor.shared.request_bytes_max;
     let loaded = {
-        let mut load = Load { seat: &mut seated, table, bytes_max };
+        let mut load = Load { seat: &mut seated, table, bytes_max, once };
         tokio::select! {
             biased;
             () = ended.cancelled() => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends").into()),
@@ -109,18 +119,23 @@ pub(crate) async fn copy(
 }
 
 /// What is told of rows that were loaded, or not; and the session goes back.
-async fn conclude(mut seated: Seated, loaded: Result<String, Refusal>) -> Result<Response, Refusal> {
-    let notices = seated.here().map(Session::take_notices).unwrap_or_default();
+async fn conclude(mut seated: Seated, loaded: Result<Told, Refusal>) -> Result<Response, Refusal> {
     if let Err(refusal) = &loaded {
         seated.gave_up(refusal.sqlstate(), &refusal.message());
     }
     seated.give_back().await;
-    let mut out = b"{\"results\":[{\"ok\":".to_vec();
-    json::string(&mut out, &loaded?);
-    out.extend_from_slice(b",\"notices\":");
-    told::notices(&mut out, &notices);
-    out.extend_from_slice(b"}]}\n");
-    Ok(([(header::CONTENT_TYPE, "application/json")], out).into_response())
+    let Told { body, is_again } = loaded?;
+    let mut response = ([(header::CONTENT_TYPE, "application/json")], body).into_response();
+    if is_again {
+        once::mark(response.headers_mut());
+    }
+    Ok(response)
+}
+
+/// What is told of rows that were loaded, and whether that was before.
+struct Told {
+    body: Vec<u8>,
+    is_again: bool,
 }
 
 /// A load.
@@ -129,18 +144,64 @@ struct Load<'s> {
     table: Table,
     /// Of a line, of what an Arrow stream has between two batches, and of a file.
     bytes_max: usize,
+    /// If it is carried out once.
+    once: Option<(Key, Print)>,
 }
 
 impl Load<'_> {
-    /// Takes all rows and commits them; returns the tag. Errors: those of rows, with their numbers, and of the commit.
-    async fn all(&mut self, body: &mut Body, form: Form) -> Result<String, Refusal> {
+    /// Takes all rows and commits them. Errors: those of rows, with their numbers, and of the commit.
+    async fn all(&mut self, body: &mut Body, form: Form) -> Result<Told, Refusal> {
+        if let Some(told) = self.before().await? {
+            while next_piece(body).await?.is_some() {}
+            return self.again(&told);
+        }
         let copy = match form {
             Form::Csv { header } => self.csv(body, header).await?,
             Form::Lines => self.lines(body).await?,
             Form::Arrow => self.arrow(body).await?,
             Form::Parquet => self.parquet(body).await?,
         };
-        Ok(self.seat.copy_done(copy).await?.to_string())
+        let Some((key, print)) = &self.once else {
+            let tag = self.seat.copy_done(copy).await?;
+            return Ok(Told { body: self.told(&tag), is_again: false });
+        };
+        let (key, print, tag) = (key.clone(), print.clone(), Tag::Counted("COPY", copy.row_count()));
+        let body = self.told(&tag);
+        let record = Record::of(&print, "", body.clone());
+        match self.seat.copy_done_once(copy, &key, record.encode()).await {
+            Ok(_) => Ok(Told { body, is_again: false }),
+            // Somebody may have been quicker, with the same.
+            Err(error) => match self.before().await? {
+                Some(told) => self.again(&told),
+                None => Err(error.into()),
+            },
+        }
+    }
+
+    /// What was told of the same rows before, if they were loaded.
+    async fn before(&mut self) -> Result<Option<Vec<u8>>, AdapterError> {
+        match &self.once {
+            Some((key, _)) => self.seat.answered_before(key).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The same once more, once the whole body has come. Errors: 422 if it is another one.
+    fn again(&self, told: &[u8]) -> Result<Told, Refusal> {
+        let print = self.once.as_ref().map(|(_, print)| print);
+        let print = print.ok_or_else(|| AdapterError::internal("what has no key was told before"))?;
+        Ok(Told { body: Record::decode(told, print)?.into_body(), is_again: true })
+    }
+
+    /// What is told of rows that were loaded.
+    fn told(&mut self, tag: &Tag) -> Vec<u8> {
+        let notices = self.seat.here().map(Session::take_notices).unwrap_or_default();
+        let mut out = b"{\"results\":[{\"ok\":".to_vec();
+        json::string(&mut out, &tag.to_string());
+        out.extend_from_slice(b",\"notices\":");
+        told::notices(&mut out, &notices);
+        out.extend_from_slice(b"}]}\n");
+        out
     }
 
     /// Begins to load rows with these columns.

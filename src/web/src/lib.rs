@@ -7,6 +7,7 @@
 //! - `identify`: who sends a request, and whether a page of somebody else's has made a browser send it;
 //! - `sql`: `POST /api/sql`: what is asked (`request`), which form the answer has (`format`): the results of any statements (`results`), or the
 //!   rows of one (`single`); `statements` runs them one after the other;
+//! - `once`: requests that are carried out once, however often they come;
 //! - `events`: SUBSCRIBE as events, also by `GET /api/subscribe`;
 //! - `copy`: rows in, as CSV, lines of objects (`objects`), Arrow (`messages`) or Parquet;
 //! - `websocket`: `/api/experimental/sql`, a session for as long as the socket is open;
@@ -25,6 +26,7 @@ mod identify;
 mod json;
 mod messages;
 mod objects;
+mod once;
 mod outlet;
 mod printing;
 mod request;

@@ -8,6 +8,7 @@
 
 use crate::copy;
 use crate::events::LAST_EVENT_ID;
+use crate::once::{IDEMPOTENCY_KEY, REPLAYED};
 use crate::shared::Shared;
 use crate::single::COMMAND_TAG;
 use crate::sql;
@@ -152,8 +153,8 @@ fn cross_origin(origins: &[String]) -> io::Result<CorsLayer> {
     Ok(CorsLayer::new()
         .allow_origin(AllowOrigin::list(values))
         .allow_methods([Method::GET, Method::POST])
-        .allow_headers([header::ACCEPT, header::AUTHORIZATION, header::CONTENT_TYPE, LAST_EVENT_ID])
-        .expose_headers([COMMAND_TAG])
+        .allow_headers([header::ACCEPT, header::AUTHORIZATION, header::CONTENT_TYPE, LAST_EVENT_ID, IDEMPOTENCY_KEY])
+        .expose_headers([COMMAND_TAG, REPLAYED])
         .max_age(PREFLIGHT_AGE))
 }
 

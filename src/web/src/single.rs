@@ -61,6 +61,8 @@ pub(crate) async fn answer(
 pub(crate) fn check_ended(seat: &mut Seat) -> Result<(), AdapterError> {
     match seat.transaction_status() {
         Status::Idle => Ok(()),
+        // It is ended by who began it.
+        _ if seat.here().is_some_and(|session| session.is_once()) => Ok(()),
         Status::InBlock | Status::Failed => {
             let message = "the transaction that the request has begun is rolled back: it was not ended";
             Err(AdapterError::new(SqlState::ACTIVE_SQL_TRANSACTION, message))

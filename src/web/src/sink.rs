@@ -20,6 +20,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
+/// Bytes of an answer that is kept back until it is whole.
+const HELD_BYTES_MAX: usize = 60 << 10;
+
+fn too_long() -> AdapterError {
+    AdapterError::with_hint(
+        SqlState::PROGRAM_LIMIT_EXCEEDED,
+        format!("the answer to a request that is carried out once has at most {HELD_BYTES_MAX} bytes"),
+        "It is kept. Ask for fewer rows, or without an Idempotency-Key.",
+    )
+}
+
 /// What comes before the body.
 #[derive(Debug)]
 pub(crate) struct Head {
@@ -57,6 +68,8 @@ pub(crate) struct Sink {
     pieces: mpsc::Sender<Piece>,
     /// How many pieces were sent.
     sent: usize,
+    /// What is kept back until the answer is whole, if it is.
+    held: Option<Vec<u8>>,
 }
 
 impl Sink {
@@ -69,6 +82,20 @@ impl Sink {
     pub(crate) fn sent(&self) -> usize {
         self.sent
     }
+
+    /// Keeps everything back until [`Sink::release`], up to [`HELD_BYTES_MAX`].
+    pub(crate) fn hold(&mut self) {
+        self.held = Some(Vec::new());
+    }
+
+    /// Has in the buffer all that was kept back. Error 54000 of too much.
+    pub(crate) fn release(&mut self) -> Result<(), AdapterError> {
+        if let Some(mut held) = self.held.take() {
+            held.append(&mut self.buffer);
+            self.buffer = held;
+        }
+        if self.buffer.len() > HELD_BYTES_MAX { Err(too_long()) } else { Ok(()) }
+    }
 }
 
 impl Outlet for Sink {
@@ -79,6 +106,10 @@ impl Outlet for Sink {
     async fn flush(&mut self) -> Result<(), AdapterError> {
         let gone = |_| AdapterError::new(SqlState::CONNECTION_FAILURE, "the client has gone");
         self.sent += 1;
+        if let Some(held) = &mut self.held {
+            held.append(&mut self.buffer);
+            return if held.len() > HELD_BYTES_MAX { Err(too_long()) } else { Ok(()) };
+        }
         if let Some(head) = self.head.take() {
             self.pieces.send(Piece::Head(head)).await.map_err(gone)?;
         }
@@ -101,7 +132,7 @@ where
     F: Future<Output = (Sink, Result<(), Refusal>)> + Send + 'static,
 {
     let (tx, mut pieces) = mpsc::channel(1);
-    let mut work: Work = Box::pin(write(Sink { buffer: Vec::new(), head: Some(head), pieces: tx, sent: 0 }));
+    let mut work: Work = Box::pin(write(Sink { buffer: Vec::new(), head: Some(head), pieces: tx, sent: 0, held: None }));
     tokio::select! {
         biased;
         piece = pieces.recv() => match piece {

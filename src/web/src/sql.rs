@@ -3,15 +3,18 @@
 use crate::events;
 use crate::format::{Format, Shape};
 use crate::identify::{self, identify};
+use crate::once::{IDEMPOTENCY_KEY, Print, Record};
 use crate::printing::elsewhere;
 use crate::request::{Address, Followed, LARGE_BODY, Request, address, before, options_of, read_body, weight};
 use crate::results::Results;
-use crate::single;
+use crate::single::{self, COMMAND_TAG};
 use crate::sink::{Head, Sink, answered};
 use crate::told::Refusal;
 use crate::visitor::{Place, Seated, Visitor};
 use adapter::error::AdapterError;
 use adapter::made;
+use adapter::once::Key;
+use adapter::seat::Seat;
 use axum::Extension;
 use axum::extract;
 use axum::http::request::Parts;
@@ -52,14 +55,21 @@ pub(crate) async fn sql(
         let welcome = welcome(&visitor, &parts, options.as_deref()).await?;
         let (format, after) = (Format::accepted(&parts.headers)?, events::last_event(&parts.headers)?);
         check_json(&parts.headers)?;
-        Ok((welcome, format, after))
+        Ok((welcome, format, after, Print::of(&parts)?))
     };
-    let ((welcome, format, after), body) = before(body, found).await?;
+    let ((welcome, format, after, once), body) = before(body, found).await?;
+    if once.is_some() && format == Format::Events {
+        return Err(Refusal::malformed(format!("events have no end, and with an {IDEMPOTENCY_KEY} an answer has one")));
+    }
     let (bytes_max, memory) = (visitor.shared.request_bytes_max, welcome.entrance.client().message_memory());
     let (body, mut memory) = read_body(body, bytes_max, memory).await?;
     memory.try_grow(weight(&body)).map_err(AdapterError::from)?;
     let is_large = body.len() > LARGE_BODY;
+    let print = once.as_ref().map(|(_, print)| print.clone());
     let read = move || {
+        if let Some(print) = print {
+            print.push(&body);
+        }
         let request = Request::parse(&body)?;
         Ok::<_, Refusal>(match format {
             Format::Results => Asked::Results(request),
@@ -68,7 +78,7 @@ pub(crate) async fn sql(
         })
     };
     let asked = if is_large { elsewhere(read).await? } else { read()? };
-    answer(visitor, welcome, (asked, memory), format).await
+    answer(visitor, welcome, (asked, once, memory), format).await
 }
 
 /// `GET /api/subscribe`: the same of events, for whoever can do no more than open an address.
@@ -76,9 +86,12 @@ pub(crate) async fn subscribe(Extension(visitor): Extension<Arc<Visitor>>, parts
     let Followed { query, options } = address(&parts.uri)?;
     let welcome = welcome(&visitor, &parts, options.as_deref()).await?;
     let after = events::last_event(&parts.headers)?;
+    if parts.headers.contains_key(IDEMPOTENCY_KEY) {
+        return Err(Refusal::malformed(format!("what is followed has no {IDEMPOTENCY_KEY}")));
+    }
     let asked = Asked::Events(events::followed(Request::Simple(query), after)?);
     let memory = Reservation::empty(welcome.entrance.client().message_memory());
-    answer(visitor, welcome, (asked, memory), Format::Events).await
+    answer(visitor, welcome, (asked, None, memory), Format::Events).await
 }
 
 /// Whose request it is and where it goes, which is known before its body comes.
@@ -97,7 +110,7 @@ pub(crate) async fn welcome(visitor: &Visitor, parts: &Parts, options: Option<&s
 async fn answer(
     visitor: Arc<Visitor>,
     Welcome { entrance, mut place }: Welcome,
-    asked: (Asked, Reservation),
+    asked: (Asked, Option<(String, Print)>, Reservation),
     format: Format,
 ) -> Result<Response, Refusal> {
     if format == Format::Events && !place.options.iter().any(|(name, _)| name == HISTORY) {
@@ -140,16 +153,15 @@ fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {
 /// Runs a request, and gives the session back.
 async fn run(
     mut seated: Seated,
-    (asked, _memory): (Asked, Reservation),
+    (asked, once, _memory): (Asked, Option<(String, Print)>, Reservation),
     mut sink: Sink,
 ) -> (Sink, Result<(), Refusal>) {
     let ended = seated.shutdown();
     let answering = async {
         // Each has room of its own: who follows something does so for long.
-        match asked {
-            Asked::Results(request) => Box::pin(Results::new(&mut sink).of(&mut seated, request)).await,
-            Asked::Rows(request, shape) => Ok(Box::pin(single::answer(&mut seated, request, shape, &mut sink)).await?),
-            Asked::Events(followed) => Ok(Box::pin(events::answer(&mut seated, followed, &mut sink)).await?),
+        match once {
+            Some((key, print)) => Box::pin(tell_once(&mut seated, asked, (&key, &print), &mut sink)).await,
+            None => tell(&mut seated, asked, &mut sink).await,
         }
     };
     let done = tokio::select! {
@@ -157,11 +169,59 @@ async fn run(
         () = ended.cancelled() => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends").into()),
         done = answering => done,
     };
-    if done.is_ok() || sink.sent() == 0 {
+    if done.is_ok() || sink.head().is_some() {
         if let (Err(_), Some(session)) = (&done, seated.here()) {
             session.fail_transaction();
         }
         seated.give_back().await;
     }
     (sink, done)
+}
+
+/// Writes what a request is answered with.
+async fn tell(seat: &mut Seat, asked: Asked, sink: &mut Sink) -> Result<(), Refusal> {
+    match asked {
+        Asked::Results(request) => Box::pin(Results::new(sink).of(seat, request)).await,
+        Asked::Rows(request, shape) => Ok(Box::pin(single::answer(seat, request, shape, sink)).await?),
+        Asked::Events(followed) => Ok(Box::pin(events::answer(seat, followed, sink)).await?),
+    }
+}
+
+/// The same of a request with a key: what was answered before, or what is answered and kept.
+async fn tell_once(
+    seat: &mut Seat,
+    asked: Asked,
+    (key, print): (&str, &Print),
+    sink: &mut Sink,
+) -> Result<(), Refusal> {
+    let key = seat.key(key)?;
+    if tell_again(seat, &key, print, sink).await? {
+        return Ok(());
+    }
+    seat.begin_once()?;
+    sink.hold();
+    let told = tell(seat, asked, sink).await.and_then(|()| Ok(sink.release()?));
+    if told.is_err() {
+        match seat.here() {
+            Some(session) => session.fail_transaction(),
+            // It was given up, and nobody waits for it.
+            None => return told,
+        }
+    }
+    let tag = sink.head().and_then(|head| head.headers.get(COMMAND_TAG)?.to_str().ok()).unwrap_or_default().to_owned();
+    let record = Record::of(print, &tag, sink.buffer.clone()).encode();
+    let committed = Box::pin(seat.commit_once(&key, record)).await;
+    // Somebody may have been quicker, with the same.
+    if matches!(committed, Ok(true)) || tell_again(seat, &key, print, sink).await? {
+        return Ok(());
+    }
+    committed?;
+    told
+}
+
+/// Tells what was answered to the request with this key before, if it was carried out. Errors: 422 if that was another request.
+async fn tell_again(seat: &mut Seat, key: &Key, print: &Print, sink: &mut Sink) -> Result<bool, Refusal> {
+    let Some(bytes) = seat.answered_before(key).await? else { return Ok(false) };
+    Record::decode(&bytes, print)?.put(sink, &COMMAND_TAG);
+    Ok(true)
 }

@@ -70,7 +70,7 @@ impl Session {
             let change = CatalogChange { writes: vec![write], expectations, ..CatalogChange::new(revision, vec![op]) };
             match committed(&self.cancel(), self.shared.committer.change_catalog(change)).await? {
                 Committed::At => return Ok(Response::Complete(tag)),
-                Committed::Conflict => {}
+                Committed::Conflict | Committed::Repeated => {}
                 Committed::Violates(violation) => return Err(self.violation(&violation)),
             }
         }

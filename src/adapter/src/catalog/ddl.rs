@@ -85,7 +85,7 @@ impl Session {
         let change = CatalogChange { rewriting, prepared, plans, ..CatalogChange::new(revision, vec![op]) };
         match committed(&self.cancel(), self.shared.committer.change_catalog(change)).await? {
             Committed::At => Ok(Response::Complete(Tag::Plain(name))),
-            Committed::Conflict => Err(AdapterError::Stale),
+            Committed::Conflict | Committed::Repeated => Err(AdapterError::Stale),
             Committed::Violates(violation) => Err(self.violation(&violation)),
         }
     }

@@ -38,7 +38,7 @@ impl Session {
             let change = CatalogChange::new(state.revision(), vec![Op::DropTemporary(schema.id)]);
             match self.shared.committer.change_catalog(change).await? {
                 Committed::Conflict => {}
-                Committed::At | Committed::Violates(_) => return Ok(()),
+                Committed::At | Committed::Repeated | Committed::Violates(_) => return Ok(()),
             }
         }
     }

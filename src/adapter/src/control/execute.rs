@@ -236,6 +236,10 @@ impl Session {
                 self.refresh_settings();
                 Ok(Response::Complete(Tag::Plain("RESET")))
             }
+            Plan::Begin(_) | Plan::Commit { .. } | Plan::Rollback { .. } if self.transaction.is_once => {
+                let message = format!("{} cannot run in what is carried out once, which is a transaction", cached.name);
+                Err(AdapterError::new(SqlState::INVALID_TRANSACTION_STATE, message))
+            }
             Plan::Begin(modes) => Ok(self.begin(modes)),
             Plan::Commit { chain } => self.commit(*chain).await,
             Plan::Rollback { chain } => Ok(self.rollback(*chain)),
@@ -504,7 +508,7 @@ impl Session {
 
     // ---- transactions
 
-    fn begin(&mut self, modes: &TransactionModes) -> Response {
+    pub(crate) fn begin(&mut self, modes: &TransactionModes) -> Response {
         if self.transaction.status == Status::Idle {
             self.transaction.status = Status::InBlock;
             self.transaction.started_us = Some(self.now_us());
@@ -517,7 +521,7 @@ impl Session {
         Response::Complete(Tag::Plain("BEGIN"))
     }
 
-    async fn commit(&mut self, chain: bool) -> Result<Response, AdapterError> {
+    pub(crate) async fn commit(&mut self, chain: bool) -> Result<Response, AdapterError> {
         match self.transaction.status {
             Status::Failed => Ok(self.rollback(chain)),
             status => {
@@ -536,7 +540,7 @@ impl Session {
         }
     }
 
-    fn rollback(&mut self, chain: bool) -> Response {
+    pub(crate) fn rollback(&mut self, chain: bool) -> Response {
         if self.transaction.status == Status::Idle {
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
         }

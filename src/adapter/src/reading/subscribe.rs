@@ -55,6 +55,10 @@ impl Session {
             let message = "SUBSCRIBE to what the transaction has written is not supported";
             return Err(AdapterError::with_hint(SqlState::FEATURE_NOT_SUPPORTED, message, "Commit first."));
         }
+        if self.transaction.is_once {
+            let message = "SUBSCRIBE has no end, and cannot be carried out once";
+            return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         let keep = self.settings.vars.subscribe_history().unwrap_or_default();
         if keep > KEEP_MAX {
             let message = format!("subscribe_history is {} s at most", KEEP_MAX.as_secs());

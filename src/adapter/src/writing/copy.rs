@@ -65,7 +65,7 @@ impl Session {
         match written? {
             Committed::At => Ok(Tag::Counted("COPY", count)),
             // It has read nothing, and takes no key for a conflict.
-            Committed::Conflict | Committed::Violates(_) => Err(conflict()),
+            Committed::Conflict | Committed::Repeated | Committed::Violates(_) => Err(conflict()),
         }
     }
 }

@@ -216,6 +216,11 @@ impl CopyIn {
             || !self.parts.is_empty() && ore::sometimes(5)
     }
 
+    /// How many rows have come.
+    pub fn row_count(&self) -> u64 {
+        u64::try_from(self.lines.row_count).unwrap_or(u64::MAX)
+    }
+
     /// Begins to write what has come, once what was begun before is through.
     pub(crate) async fn begin_run(&mut self, committer: &Handle) -> Result<(), CommitError> {
         while self.begun.len() >= RUNS_AT_ONCE {

@@ -8,7 +8,7 @@ use crate::error::AdapterError;
 use crate::locks::Taken;
 use crate::session::{Autocommit, Session};
 use crate::shared::Shared;
-use crate::transaction::conflict;
+use crate::transaction::{conflict, repeated};
 use crate::writing::locking::{Looks, removed_rows, touched};
 use crate::writing::references::{Change, Changed, Referring};
 use ahash::AHashMap;
@@ -96,7 +96,8 @@ impl Session {
     }
 
     async fn commit_alone(&mut self, target: WriteTarget<'_>, change: Change) -> Result<Committed, AdapterError> {
-        if change.is_nothing() {
+        let notes = self.transaction.notes.clone();
+        if change.is_nothing() && notes.is_empty() {
             return Ok(Committed::At);
         }
         let Change { tables, expectations, .. } = change;
@@ -110,7 +111,7 @@ impl Session {
         if writes.iter().any(Shared::has_many_keys) {
             self.interrupt().guard(self.shared.look_up_keys(&mut writes)).await??;
         }
-        let committed = committed(&self.cancel(), self.shared.committer.commit(writes, expectations)).await?;
+        let committed = committed(&self.cancel(), self.shared.committer.commit_noted(writes, expectations, notes)).await?;
         match committed {
             Committed::At => {
                 self.transaction.unlock();
@@ -121,6 +122,7 @@ impl Session {
                 violation => Err(self.violation(violation)),
             },
             Committed::Conflict => Ok(committed),
+            Committed::Repeated => Err(repeated()),
         }
     }
 

@@ -46,8 +46,8 @@ impl Committer {
             return Ok(Committed::Conflict);
         }
         let persist = &self.env.persist;
-        if !write.notes.is_empty() && !self.notes.hold(persist, &write.notes, self.env.clock.now_us())? {
-            return Ok(Committed::Conflict);
+        if !self.notes.hold(persist, &write.notes, self.env.clock.now_us())? {
+            return Ok(Committed::Repeated);
         }
         let expired = self.notes.expired(persist, &write.notes)?;
         let mut claimants = Vec::new();

@@ -105,7 +105,11 @@ impl Committer {
     /// the change starts find it in what they start from.
     fn carry_out(&mut self, current: &Published, change: CatalogChange, work: Work) -> Result<Committed, CommitError> {
         let Work { prepared, examined, plans, _memory, .. } = work;
-        let CatalogChange { ops, mut writes, rewriting, sequences: staged, .. } = change;
+        let CatalogChange { ops, mut writes, rewriting, sequences: staged, notes, .. } = change;
+        if !self.notes.hold(&self.env.persist, &notes, self.env.clock.now_us())? {
+            return Ok(Committed::Repeated);
+        }
+        let expired = self.notes.expired(&self.env.persist, &notes)?;
         let positions = rewriting.map(|rewriting| sequences::after_rewriting(&rewriting, &prepared));
         let closed = Closed::by(current, &prepared.diff);
         let Some(positions) = closed.positions(&prepared.diff, &staged, positions.unwrap_or_default()) else {
@@ -130,7 +134,10 @@ impl Committer {
         });
         meta.extend(dropped);
         meta.extend(positions);
-        if let Err(error) = self.make_durable(ts, &tables, &ahead, meta) {
+        self.notes.stage(&notes, expired);
+        let durable = self.make_durable(ts, &tables, &ahead, meta);
+        self.notes.clear();
+        if let Err(error) = durable {
             self.start_over(&fed);
             return Err(error.into());
         }

@@ -253,7 +253,7 @@ fn notes_come_with_their_rows_and_go_when_they_expire() {
     // Of two in one group that want the same note, the first has it.
     let writes = [alone.write("t", &[(1, 1)]), alone.write("t", &[(2, 1)])];
     let answers = alone.ask_together(writes.map(|write| handle.commit_noted(vec![write], Vec::new(), first.clone())));
-    assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Conflict)]), "{answers:?}");
+    assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Repeated)]), "{answers:?}");
     assert_eq!(alone.durable("t").len(), 1);
     // Nothing of a commit that fails is there.
     let moved = Notes { puts: vec![(name("a"), note(b"2", None))], requires: required("a", Some(b"1")) };
@@ -263,7 +263,7 @@ fn notes_come_with_their_rows_and_go_when_they_expire() {
     assert_eq!(alone.ask(handle.note(name("a"))).expect("it is readable").as_deref(), Some(&b"1"[..]));
     // A write needs no rows to move a note.
     assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), moved.clone())), Ok(Committed::At)));
-    assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), moved)), Ok(Committed::Conflict)));
+    assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), moved)), Ok(Committed::Repeated)));
     drop(alone);
     let mut alone = open(&stores);
     let (handle, persist) = (alone.env.handle.clone(), alone.env.persist.clone());
@@ -277,6 +277,17 @@ fn notes_come_with_their_rows_and_go_when_they_expire() {
     let again = Notes { puts: vec![(name("b"), note(b"new", None))], requires: required("b", None) };
     assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), again)), Ok(Committed::At)));
     assert_eq!(values(&mut alone), [Some(1), Some(3)]);
+    // A change of the catalog leaves notes as well, and requires them.
+    for (sql, is_done) in [("CREATE TABLE u (a int)", true), ("CREATE TABLE v (a int)", false)] {
+        let mut change = alone.change(sql).expect("it makes sense");
+        change.notes = Notes { puts: vec![(name("c"), note(b"", None))], requires: required("c", None) };
+        let answer = alone.ask(handle.change_catalog(change));
+        assert!(matches!(answer, Ok(Committed::At)) == is_done, "{answer:?}");
+        assert!(is_done || matches!(answer, Ok(Committed::Repeated)), "{answer:?}");
+    }
+    assert!(alone.id("u").is_some() && alone.id("v").is_none());
+    let gone = Notes { puts: vec![(name("c"), None)], requires: required("c", Some(b"")) };
+    assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), gone)), Ok(Committed::At)));
     let gone = Notes { puts: vec![(name("a"), None), (name("b"), None)], requires: required("b", Some(b"new")) };
     assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), gone)), Ok(Committed::At)));
     assert_eq!(persist.meta_scan("note").expect("it is readable"), [], "nothing is left of any");

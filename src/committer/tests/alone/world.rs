@@ -538,13 +538,14 @@ impl World {
                 };
                 assert!(changes.iter().any(is_taken), "no key of it was taken");
             }
+            Ok(Committed::Repeated) => {
+                let has_happened = matches!(wish, Wish::Write { once: Some(once), .. } if once.has_happened);
+                assert!(has_happened, "it was not done before: {}", describe(wish));
+                self.count("not done twice");
+            }
             Ok(Committed::Conflict) => {
                 let now = self.process.env.published.load().state.revision();
                 let is_justified = match wish {
-                    Wish::Write { once: Some(once), .. } if once.has_happened => {
-                        self.count("not done twice");
-                        true
-                    }
                     Wish::Write { changes, read, .. } => {
                         let written = |read: &Read| {
                             self.model.log[asked.log_at..].iter().any(|it| it.touches(&read.table, read.key))
@@ -730,6 +731,7 @@ fn kind(answer: &Answer) -> &'static str {
     match answer {
         Answer::Committed(Ok(Committed::At)) => "committed",
         Answer::Committed(Ok(Committed::Conflict)) => "conflicts",
+        Answer::Committed(Ok(Committed::Repeated)) => "repeated",
         Answer::Committed(Ok(Committed::Violates(_))) => "duplicates",
         Answer::Probed(Ok(_)) => "keys looked up",
         Answer::Done(Ok(())) => "done",

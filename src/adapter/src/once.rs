@@ -1,0 +1,112 @@
+//! What is carried out once, however often it is asked for.
+//!
+//! A door gives what was asked for a key. What was answered becomes durable with what was done, as a note of the key
+//! ([`committer::notes`]), or neither does: who does not know what became of a request sends it again, and gets the answer of the first
+//! time. The answer has to be known before the commit. So a door begins a transaction that no statement can end
+//! ([`Seat::begin_once`]), gathers the answer, and ends it with that ([`Seat::commit_once`]); a COPY has one answer
+//! ([`Seat::copy_done_once`]). Of two that are carried out beside each other one commits, and the other fails: it looks again.
+
+use crate::error::AdapterError;
+use crate::response::Tag;
+use crate::seat::Seat;
+use crate::session::Session;
+use crate::status::Status;
+use crate::writing::copy_in::CopyIn;
+use committer::notes::{Name, Namespace, Note, Notes};
+use repr::sqlstate::SqlState;
+use sql_syntax::ast::TransactionModes;
+use std::time::Duration;
+
+/// How long it is known what was answered.
+const KEPT: Duration = Duration::from_hours(24);
+const NAMESPACE: Namespace = Namespace("request");
+
+/// Bytes of a key at the most.
+pub const KEY_BYTES_MAX: usize = 200;
+
+/// What is carried out once, of one who asks.
+#[derive(Clone, Debug)]
+pub struct Key(Name);
+
+impl Session {
+    /// A key, which is this role's own. Error 54000 of one that is too long.
+    pub fn key(&self, key: &str) -> Result<Key, AdapterError> {
+        Ok(Key(Name::new(NAMESPACE, &format!("{}/{key}", self.rights.own().oid))?))
+    }
+
+    /// Whether it is in a transaction that no statement can end.
+    pub fn is_once(&self) -> bool {
+        self.transaction.is_once
+    }
+
+    /// What a commit leaves: that this was answered, unless something was before.
+    fn answered_with(&self, Key(name): &Key, answer: Vec<u8>) -> Result<Notes, AdapterError> {
+        let expires_us = self.shared.clock.now_us().saturating_add(u64::try_from(KEPT.as_micros()).unwrap_or(u64::MAX));
+        let note = Note::new(answer, Some(expires_us))?;
+        Ok(Notes { puts: vec![(name.clone(), Some(note))], requires: vec![(name.clone(), None)] })
+    }
+}
+
+impl Seat {
+    /// What was answered to what has this key, if that was carried out.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn answered_before(&mut self, Key(name): &Key) -> Result<Option<Vec<u8>>, AdapterError> {
+        self.back().await;
+        Ok(self.shared.committer.note(name.clone()).await?)
+    }
+
+    /// Begins a transaction that [`Seat::commit_once`] ends, and no statement. Error 25001 in a transaction.
+    pub fn begin_once(&mut self) -> Result<(), AdapterError> {
+        if self.transaction.status != Status::Idle {
+            let message = "there is already a transaction in progress";
+            return Err(AdapterError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        Session::begin(self, &TransactionModes::default());
+        self.transaction.is_once = true;
+        Ok(())
+    }
+
+    /// Commits that transaction together with the answer; false if it has failed, and is rolled back. Errors: those of a commit, 40001 if
+    /// the key was used meanwhile, 54000 of an answer that is too long.
+    ///
+    /// # Cancellation
+    /// A write that was handed to the committer still commits.
+    pub async fn commit_once(&mut self, key: &Key, answer: Vec<u8>) -> Result<bool, AdapterError> {
+        self.back().await;
+        let is_failed = self.transaction.status == Status::Failed;
+        let ended = match self.answered_with(key, answer) {
+            _ if is_failed => {
+                self.rollback(false);
+                Ok(())
+            }
+            Ok(notes) => {
+                self.transaction.notes = notes;
+                Box::pin(Session::commit(self, false)).await.map(drop)
+            }
+            Err(error) => {
+                self.rollback(false);
+                Err(error)
+            }
+        };
+        self.noted(ended)?;
+        self.rest();
+        Ok(!is_failed)
+    }
+
+    /// Commits the rows of a COPY together with the answer: all or nothing. Errors: as [`Seat::commit_once`].
+    ///
+    /// # Cancellation
+    /// A write that was handed to the committer still commits.
+    pub async fn copy_done_once(
+        &mut self,
+        copy: Box<CopyIn>,
+        key: &Key,
+        answer: Vec<u8>,
+    ) -> Result<Tag, AdapterError> {
+        let notes = self.answered_with(key, answer);
+        self.transaction.notes = self.noted(notes)?;
+        self.copy_done(copy).await
+    }
+}
