@@ -4,6 +4,7 @@ mod web {
     mod copy;
     mod events;
     mod once;
+    mod webhook;
     mod websocket;
 }
 

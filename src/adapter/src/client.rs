@@ -15,9 +15,11 @@ use crate::session::Session;
 use crate::shared::{SessionHandle, Shared};
 use crate::spill::Spill;
 use crate::startup::StartupParams;
+use crate::writing::webhook::Webhooks;
 use arc_swap::ArcSwap;
 use catalog::Catalog;
 use catalog::builtin::introspection::CollectionStatus;
+use catalog::state::State;
 use committer::environment::{Environment, LONG_UPDATES};
 use committer::group_commit::Committer;
 use committer::handle::Handle;
@@ -37,7 +39,7 @@ use persist::PersistClient;
 use rand::Rng;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
-use sql::plan::CatalogView;
+use sql::plan::{CatalogView, DatabaseRef, RoleRef};
 use sql::plan::privileges::has_privilege;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -92,6 +94,35 @@ pub struct Running {
     committer: Option<std::thread::JoinHandle<()>>,
 }
 
+/// A role and a database, if the one may have a session of the other.
+fn may_log_in(
+    state: &State,
+    user: &str,
+    database: &str,
+    internal: bool,
+) -> Result<(Arc<RoleRef>, Arc<DatabaseRef>), AdapterError> {
+    let refused = |message: String| AdapterError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message);
+    let role = state.role_by_name(user).ok_or_else(|| refused(format!("role \"{user}\" does not exist")))?;
+    if user == SYSTEM_USER && !internal {
+        return Err(refused(format!("role \"{SYSTEM_USER}\" may log in on the internal port only")));
+    }
+    if !role.login {
+        return Err(refused(format!("role \"{user}\" is not permitted to log in")));
+    }
+    let Some(found) = state.database_by_name(database) else {
+        let message = format!("database \"{database}\" does not exist");
+        return Err(AdapterError::new(SqlState::INVALID_CATALOG_NAME, message));
+    };
+    if !has_privilege(state, role.id, ObjectId::Database(found.id), Privilege::Connect) {
+        return Err(AdapterError::with_detail(
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            format!("permission denied for database \"{database}\""),
+            "User does not have CONNECT privilege.",
+        ));
+    }
+    Ok((role, found))
+}
+
 impl Client {
     /// Loads the catalog, starts the clusters, rehydrates the indexes and starts the committer.
     pub fn start(config: Config) -> Result<(Client, Running), AdapterError> {
@@ -142,6 +173,7 @@ impl Client {
             holds: Arc::clone(&environment.holds),
             committer: handle,
             plans: PlanCache::default(),
+            webhooks: Webhooks::default(),
             streams,
             metrics: Metrics::register(&config.registry),
             started_us: i64::try_from(config.clock.now_us()).unwrap_or(i64::MAX),
@@ -181,28 +213,8 @@ impl Client {
         }
         let published = shared.published.load_full();
         let state = &published.state;
-        let refused = |message: String| AdapterError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message);
-        let role = state
-            .role_by_name(&startup.user)
-            .ok_or_else(|| refused(format!("role \"{}\" does not exist", startup.user)))?;
-        if startup.user == SYSTEM_USER && !startup.internal {
-            return Err(refused(format!("role \"{SYSTEM_USER}\" may log in on the internal port only")));
-        }
-        if !role.login {
-            return Err(refused(format!("role \"{}\" is not permitted to log in", startup.user)));
-        }
         let database = self.database_for(&startup.user, startup.database.clone());
-        let Some(found) = state.database_by_name(&database) else {
-            let message = format!("database \"{database}\" does not exist");
-            return Err(AdapterError::new(SqlState::INVALID_CATALOG_NAME, message));
-        };
-        if !has_privilege(state.as_ref(), role.id, ObjectId::Database(found.id), Privilege::Connect) {
-            return Err(AdapterError::with_detail(
-                SqlState::INSUFFICIENT_PRIVILEGE,
-                format!("permission denied for database \"{database}\""),
-                "User does not have CONNECT privilege.",
-            ));
-        }
+        let (role, found) = may_log_in(state, &startup.user, &database, startup.internal)?;
         let role_defaults = state.role_settings(role.id);
         let vars = sql::vars::SessionVars::new(
             state.system(),
@@ -227,6 +239,11 @@ impl Client {
         let mut session = Session::new(Arc::clone(shared), vars, locks, (id, handle));
         session.notices.extend(sql::vars::startup_notices(&startup.options).into_iter().map(Into::into));
         Ok(session)
+    }
+
+    /// The role of a user who has proved who it is, if it may have a session of this database. Errors: as those of [`Client::connect`].
+    pub fn check_login(&self, user: &str, database: &str, internal: bool) -> Result<Arc<RoleRef>, AdapterError> {
+        may_log_in(&self.shared.published.load().state, user, database, internal).map(|(role, _)| role)
     }
 
     /// The database that a user means: one that was named, or the user's, or the default.

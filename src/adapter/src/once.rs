@@ -6,13 +6,16 @@
 //! ([`Seat::begin_once`]), gathers the answer, and ends it with that ([`Seat::commit_once`]); a COPY has one answer
 //! ([`Seat::copy_done_once`]). Of two that are carried out beside each other one commits, and the other fails: it looks again.
 
+use crate::client::Client;
 use crate::error::AdapterError;
 use crate::response::Tag;
 use crate::seat::Seat;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::status::Status;
 use crate::writing::copy_in::CopyIn;
 use committer::notes::{Name, Namespace, Note, Notes};
+use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql_syntax::ast::TransactionModes;
 use std::time::Duration;
@@ -38,12 +41,29 @@ impl Session {
     pub fn is_once(&self) -> bool {
         self.transaction.is_once
     }
+}
 
-    /// What a commit leaves: that this was answered, unless something was before.
-    fn answered_with(&self, Key(name): &Key, answer: Vec<u8>) -> Result<Notes, AdapterError> {
-        let expires_us = self.shared.clock.now_us().saturating_add(u64::try_from(KEPT.as_micros()).unwrap_or(u64::MAX));
-        let note = Note::new(answer, Some(expires_us))?;
-        Ok(Notes { puts: vec![(name.clone(), Some(note))], requires: vec![(name.clone(), None)] })
+impl Key {
+    /// A key of a request to a source, which has no role.
+    pub(crate) fn of_source(source: GlobalId, key: &str) -> Result<Key, AdapterError> {
+        Ok(Key(Name::new(NAMESPACE, &format!("{source}/{key}"))?))
+    }
+}
+
+/// What a commit leaves: that this was answered, unless something was before.
+pub(crate) fn answered_with(shared: &Shared, Key(name): &Key, answer: Vec<u8>) -> Result<Notes, AdapterError> {
+    let kept_us = u64::try_from(KEPT.as_micros()).unwrap_or(u64::MAX);
+    let note = Note::new(answer, Some(shared.clock.now_us().saturating_add(kept_us)))?;
+    Ok(Notes { puts: vec![(name.clone(), Some(note))], requires: vec![(name.clone(), None)] })
+}
+
+impl Client {
+    /// What was answered to what has this key, if that was carried out.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn answered_before(&self, Key(name): &Key) -> Result<Option<Vec<u8>>, AdapterError> {
+        Ok(self.shared.committer.note(name.clone()).await?)
     }
 }
 
@@ -76,7 +96,7 @@ impl Seat {
     pub async fn commit_once(&mut self, key: &Key, answer: Vec<u8>) -> Result<bool, AdapterError> {
         self.back().await;
         let is_failed = self.transaction.status == Status::Failed;
-        let ended = match self.answered_with(key, answer) {
+        let ended = match answered_with(&self.shared, key, answer) {
             _ if is_failed => {
                 self.rollback(false);
                 Ok(())
@@ -105,7 +125,7 @@ impl Seat {
         key: &Key,
         answer: Vec<u8>,
     ) -> Result<Tag, AdapterError> {
-        let notes = self.answered_with(key, answer);
+        let notes = answered_with(&self.shared, key, answer);
         self.transaction.notes = self.noted(notes)?;
         self.copy_done(copy).await
     }

@@ -10,6 +10,7 @@ use crate::password::Hashing;
 use crate::plan_cache::PlanCache;
 use crate::reading::admission::Admission;
 use crate::reading::subscribe::stream::Streams;
+use crate::writing::webhook::Webhooks;
 use arc_swap::ArcSwap;
 use catalog::state::State;
 use committer::error::CommitError;
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) holds: Arc<ReadHolds>,
     pub(crate) committer: Handle,
     pub(crate) plans: PlanCache,
+    pub(crate) webhooks: Webhooks,
     /// What is followed.
     pub(crate) streams: Arc<Streams>,
     pub(crate) metrics: Metrics,

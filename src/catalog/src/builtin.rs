@@ -238,7 +238,7 @@ impl<'a> Context<'a> {
     fn items(&self) -> Vec<Arc<ItemRef>> {
         let schemas = self.schemas();
         let all = schemas.iter().flat_map(|schema| self.catalog.items(schema.id));
-        all.filter(|item| !item.serves_foreign_key()).collect()
+        all.filter(|item| !item.serves_foreign_key() && item.object_kind() != ObjectKind::Secret).collect()
     }
 
     /// Whether the item has an index.
@@ -276,7 +276,7 @@ fn is_table(item: &ItemRef) -> bool {
 
 /// Whether the item has rows: a table or a view, materialized or not.
 fn is_relation(item: &ItemRef) -> bool {
-    !matches!(item.kind, sql::plan::ItemKind::Index(_))
+    !matches!(item.kind, sql::plan::ItemKind::Index(_) | sql::plan::ItemKind::Secret(_))
 }
 
 fn text(value: impl Into<String>) -> Datum<'static> {

@@ -8,8 +8,10 @@
 //! - `catalog/version` is checked first: what a newer version wrote is refused and not guessed at.
 
 pub(crate) mod keys;
+mod locale;
 mod proto;
 pub(crate) mod types;
+mod webhook;
 
 use crate::builtin;
 use crate::error::CatalogError;
@@ -31,8 +33,9 @@ use std::sync::Arc;
 /// would not keep them. Since 3 privileges are on columns: who does not know of them would take them for privileges on the whole.
 /// Since 4 there are sequences, and views and CHECKs have the styles by which their literals are read. Since 5 an index can be
 /// unique: who does not know of it would not keep its key. Since 6 keys have indexes, which are items, in the system's cluster.
-/// What is of a format before is read, and becomes this one with its first change.
-const FORMAT: u64 = 7;
+/// Since 7 tables have foreign keys. Since 8 there are secrets, and tables that take requests: who does not know of these would let
+/// anybody write to them. What is of a format before is read, and becomes this one with its first change.
+const FORMAT: u64 = 8;
 /// The oldest format that this code reads.
 const FORMAT_OLDEST: u64 = 1;
 

@@ -117,7 +117,9 @@ impl CatalogError {
                 | ObjectKind::View
                 | ObjectKind::MaterializedView
                 | ObjectKind::Index
-                | ObjectKind::Sequence => SqlState::DUPLICATE_TABLE,
+                | ObjectKind::Sequence
+                | ObjectKind::Source
+                | ObjectKind::Secret => SqlState::DUPLICATE_TABLE,
                 ObjectKind::Schema => SqlState::DUPLICATE_SCHEMA,
                 ObjectKind::Database => SqlState::DUPLICATE_DATABASE,
                 ObjectKind::Cluster | ObjectKind::Role | ObjectKind::System => SqlState::DUPLICATE_OBJECT,
@@ -127,7 +129,9 @@ impl CatalogError {
                 | ObjectKind::View
                 | ObjectKind::MaterializedView
                 | ObjectKind::Index
-                | ObjectKind::Sequence => SqlState::UNDEFINED_TABLE,
+                | ObjectKind::Sequence
+                | ObjectKind::Source
+                | ObjectKind::Secret => SqlState::UNDEFINED_TABLE,
                 ObjectKind::Schema => SqlState::INVALID_SCHEMA_NAME,
                 ObjectKind::Database => SqlState::INVALID_CATALOG_NAME,
                 ObjectKind::Cluster | ObjectKind::Role | ObjectKind::System => SqlState::UNDEFINED_OBJECT,
@@ -177,7 +181,9 @@ fn noun(kind: ObjectKind) -> &'static str {
         | ObjectKind::View
         | ObjectKind::MaterializedView
         | ObjectKind::Index
-        | ObjectKind::Sequence => "relation",
+        | ObjectKind::Sequence
+        | ObjectKind::Source
+        | ObjectKind::Secret => "relation",
         ObjectKind::Schema => "schema",
         ObjectKind::Database => "database",
         ObjectKind::Cluster => "cluster",

@@ -16,6 +16,7 @@ mod create;
 mod defaults;
 mod drop;
 mod grant;
+mod secret;
 mod sequence;
 #[cfg(test)]
 mod tests;
@@ -33,8 +34,8 @@ use persist::{MetaWrite, ShardId};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql::plan::{
-    AlterSequencePlan, CreateIndexPlan, CreateSequencePlan, CreateTablePlan, CreateViewPlan, DefaultPrivilegesPlan,
-    GrantPlan, Plan, TableChange,
+    AlterSecretPlan, AlterSequencePlan, CreateIndexPlan, CreateSecretPlan, CreateSequencePlan, CreateTablePlan,
+    CreateViewPlan, DefaultPrivilegesPlan, GrantPlan, Plan, TableChange,
 };
 use sql_syntax::ast::{ClusterOptions, RoleOptions, SetValue};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +63,11 @@ pub enum Op {
         owner: RoleId,
     },
     AlterSequence(AlterSequencePlan),
+    CreateSecret {
+        plan: CreateSecretPlan,
+        owner: RoleId,
+    },
+    AlterSecret(AlterSecretPlan),
     /// Of columns and constraints, after what depends on columns that go has gone.
     AlterTable {
         id: GlobalId,
@@ -176,6 +182,8 @@ impl Op {
             Plan::CreateTable(plan) => Op::CreateTable { plan: plan.clone(), owner: role },
             Plan::CreateSequence(plan) => Op::CreateSequence { plan: plan.clone(), owner: role },
             Plan::AlterSequence(plan) => Op::AlterSequence(plan.clone()),
+            Plan::CreateSecret(plan) => Op::CreateSecret { plan: plan.clone(), owner: role },
+            Plan::AlterSecret(plan) => Op::AlterSecret(plan.clone()),
             Plan::CreateTableAs(plan) => Op::CreateTable { plan: plan.table.clone(), owner: role },
             Plan::AlterTable(plan) => {
                 Op::AlterTable { id: plan.id, drops: plan.drops.clone(), changes: plan.changes.clone() }
@@ -369,6 +377,8 @@ impl Transaction {
             Op::CreateTable { plan, owner } => self.create_table(plan, owner),
             Op::CreateSequence { plan, owner } => self.create_sequence(plan, owner),
             Op::AlterSequence(plan) => self.alter_sequence(plan),
+            Op::CreateSecret { plan, owner } => self.create_secret(plan, owner),
+            Op::AlterSecret(plan) => self.alter_secret(plan),
             Op::AlterTable { id, drops, changes } => self.alter_table(id, &drops, changes, engine),
             Op::CreateView { plan, owner } => self.create_view(plan, owner, engine),
             Op::CreateIndex { plan, owner } => self.create_index(plan, owner),

@@ -150,6 +150,8 @@ impl Privilege {
                 Privilege::Trigger,
             ],
             ObjectKind::Sequence => &[Privilege::Select, Privilege::Update, Privilege::Usage],
+            ObjectKind::Source => &[Privilege::Insert, Privilege::Select],
+            ObjectKind::Secret => &[Privilege::Usage],
             ObjectKind::Database => &[Privilege::Create, Privilege::Temporary, Privilege::Connect],
             ObjectKind::Schema | ObjectKind::Cluster => &[Privilege::Usage, Privilege::Create],
             ObjectKind::System => &[Privilege::CreateRole, Privilege::CreateDb, Privilege::CreateCluster],
@@ -167,6 +169,8 @@ pub enum ObjectKind {
     MaterializedView,
     Index,
     Sequence,
+    Source,
+    Secret,
     Schema,
     Database,
     Cluster,
@@ -184,6 +188,7 @@ impl ObjectKind {
                 | ObjectKind::MaterializedView
                 | ObjectKind::Index
                 | ObjectKind::Sequence
+                | ObjectKind::Source
         )
     }
 
@@ -195,6 +200,8 @@ impl ObjectKind {
             ObjectKind::MaterializedView => "ALTER MATERIALIZED VIEW",
             ObjectKind::Index => "ALTER INDEX",
             ObjectKind::Sequence => "ALTER SEQUENCE",
+            ObjectKind::Source => "ALTER SOURCE",
+            ObjectKind::Secret => "ALTER SECRET",
             ObjectKind::Schema => "ALTER SCHEMA",
             ObjectKind::Database => "ALTER DATABASE",
             ObjectKind::Cluster => "ALTER CLUSTER",
@@ -210,6 +217,8 @@ impl ObjectKind {
             ObjectKind::MaterializedView => "DROP MATERIALIZED VIEW",
             ObjectKind::Index => "DROP INDEX",
             ObjectKind::Sequence => "DROP SEQUENCE",
+            ObjectKind::Source => "DROP SOURCE",
+            ObjectKind::Secret => "DROP SECRET",
             ObjectKind::Schema => "DROP SCHEMA",
             ObjectKind::Database => "DROP DATABASE",
             ObjectKind::Cluster => "DROP CLUSTER",
@@ -227,6 +236,8 @@ impl fmt::Display for ObjectKind {
             ObjectKind::MaterializedView => "materialized view",
             ObjectKind::Index => "index",
             ObjectKind::Sequence => "sequence",
+            ObjectKind::Source => "source",
+            ObjectKind::Secret => "secret",
             ObjectKind::Schema => "schema",
             ObjectKind::Database => "database",
             ObjectKind::Cluster => "cluster",

@@ -41,12 +41,14 @@ pub mod regression;
 pub mod row;
 pub mod sequence;
 mod session;
+mod signature;
 mod strict;
 mod string;
 mod typed;
 pub mod types;
 pub mod waiting;
 
+pub use string::decode;
 pub use typed::TypedExpr;
 
 use arrow::array::Array;

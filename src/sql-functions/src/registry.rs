@@ -23,6 +23,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     super::period::declare(&mut library);
     super::bytea::declare(&mut library);
     super::hash::declare(&mut library);
+    super::signature::declare(&mut library);
     super::format::declare(&mut library);
     super::pattern::declare(&mut library);
     super::math::declare(&mut library);

@@ -436,22 +436,7 @@ fn declare_bytes(library: &mut Library) {
         "escape" => Ok(new_text(escape(bytes(a, 0)))),
         _ => Err(unknown_encoding(text(a, 1))),
     });
-    library.add("decode(text, text) bytea", |_, a| {
-        let decoded = match text(a, 1).to_ascii_lowercase().as_str() {
-            "hex" => pgrepr::bytea::decode_bytea(&format!("\\x{}", text(a, 0)))
-                .map_err(|error| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, error.to_string()))?,
-            "escape" if text(a, 0).starts_with("\\x") => {
-                return Err(SqlError::new(
-                    SqlState::INVALID_TEXT_REPRESENTATION,
-                    "invalid input syntax for type bytea",
-                ));
-            }
-            "escape" => pgrepr::bytea::decode_bytea(text(a, 0))?,
-            "base64" => unbase64(text(a, 0))?,
-            _ => return Err(unknown_encoding(text(a, 1))),
-        };
-        Ok(Datum::Bytes(Cow::Owned(decoded)))
-    });
+    library.add("decode(text, text) bytea", |_, a| Ok(Datum::Bytes(Cow::Owned(decode(text(a, 0), text(a, 1))?))));
     library.add("convert_from(bytea, name) text", |_, a| {
         if !["utf8", "utf-8"].contains(&text(a, 1).to_ascii_lowercase().as_str()) {
             return Err(SqlError::unsupported(format!("encoding \"{}\"", text(a, 1))));
@@ -466,6 +451,20 @@ fn declare_bytes(library: &mut Library) {
         }
         Ok(Datum::Bytes(Cow::Owned(text(a, 0).as_bytes().to_vec())))
     });
+}
+
+/// The bytes that a text stands for. Errors: 22023, 22P02.
+pub fn decode(text: &str, encoding: &str) -> Result<Vec<u8>, SqlError> {
+    match encoding.to_ascii_lowercase().as_str() {
+        "hex" => pgrepr::bytea::decode_bytea(&format!("\\x{text}"))
+            .map_err(|error| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, error.to_string())),
+        "escape" if text.starts_with("\\x") => {
+            Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bytea"))
+        }
+        "escape" => Ok(pgrepr::bytea::decode_bytea(text)?),
+        "base64" => unbase64(text),
+        _ => Err(unknown_encoding(encoding)),
+    }
 }
 
 fn digest<D: Digest>(bytes: &[u8]) -> Result<Datum<'static>, SqlError> {

@@ -18,6 +18,7 @@ mod recursion;
 mod secret;
 mod sequence;
 pub mod visit;
+mod webhook;
 
 use crate::names::Name;
 use engine::names::ObjectKind;
@@ -31,8 +32,11 @@ pub use default_privileges::{DefaultKind, DefaultPrivileges};
 pub use grant::{GrantPrivileges, GrantRole, GrantTarget, PrivilegeSpec};
 pub use isolation::IsolationLevel;
 pub use recursion::{limit_of, mark, print_query};
-pub use secret::{NewPassword, Secret};
+pub use secret::{AlterSecret, CreateSecret, NewPassword, Secret, SecretValue};
 pub use sequence::{AlterSequence, Bound, ColumnSequence, CreateSequence, Identity, Overriding, SequenceOptions};
+pub use webhook::{
+    BodyFormat, CheckInput, CheckOf, CreateWebhook, CsvBody, HeaderFilter, MappedHeader, WebhookCheck,
+};
 
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,6 +96,12 @@ pub enum Statement {
     CreateSequence(CreateSequence),
     /// ALTER SEQUENCE.
     AlterSequence(AlterSequence),
+    /// CREATE SOURCE … FROM WEBHOOK.
+    CreateWebhook(CreateWebhook),
+    /// CREATE SECRET.
+    CreateSecret(CreateSecret),
+    /// ALTER SECRET … AS.
+    AlterSecret(AlterSecret),
     /// CREATE CLUSTER.
     CreateCluster {
         /// Its name.
@@ -184,7 +194,7 @@ pub enum Statement {
     ShowAll,
     /// SHOW of objects.
     ShowObjects(ShowObjects),
-    /// SHOW CREATE TABLE | VIEW | MATERIALIZED VIEW | INDEX.
+    /// SHOW CREATE TABLE | VIEW | MATERIALIZED VIEW | INDEX | SOURCE.
     ShowCreate {
         /// What kind of object.
         kind: ObjectKind,
@@ -324,6 +334,9 @@ impl Statement {
             Statement::CreateView(create) => create.tag(),
             Statement::CreateIndex(_) => "CREATE INDEX",
             Statement::CreateSequence(_) => "CREATE SEQUENCE",
+            Statement::CreateWebhook(_) => "CREATE SOURCE",
+            Statement::CreateSecret(_) => "CREATE SECRET",
+            Statement::AlterSecret(_) => "ALTER SECRET",
             Statement::AlterSequence(_) => "ALTER SEQUENCE",
             Statement::CreateCluster { .. } => "CREATE CLUSTER",
             Statement::AlterCluster { .. } => "ALTER CLUSTER",
@@ -692,6 +705,8 @@ pub enum ShowKind {
     Tables,
     Views,
     MaterializedViews,
+    Sources,
+    Secrets,
     Indexes,
     Columns,
     Schemas,

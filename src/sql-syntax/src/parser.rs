@@ -27,6 +27,7 @@ mod locking;
 mod prefix;
 mod query;
 mod recursive;
+mod secret;
 mod sequence;
 mod session;
 mod show;
@@ -35,6 +36,7 @@ mod storage;
 mod subscribe;
 mod table_command;
 mod upkeep;
+mod webhook;
 
 use crate::ast::Statement;
 use cursor::{Cursor, DIALECT};

@@ -1,6 +1,8 @@
 //! The catalog as planning sees it: objects by id and by name, at one revision.
 
+use crate::secret::SecretBytes;
 use crate::sequence::SequenceDef;
+use crate::webhook::{WebhookCheckDef, WebhookDef};
 use engine::error::SqlError;
 use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use pgrepr::options::Locale;
@@ -177,9 +179,11 @@ pub struct ItemRef {
 }
 
 impl ItemRef {
-    /// Table, view, materialized view, index or sequence.
+    /// Table, view, materialized view, index, sequence, source or secret.
     pub fn object_kind(&self) -> ObjectKind {
         match self.kind {
+            ItemKind::Table { webhook: Some(_), .. } => ObjectKind::Source,
+            ItemKind::Secret(_) => ObjectKind::Secret,
             ItemKind::Table { .. } | ItemKind::SystemTable => ObjectKind::Table,
             ItemKind::View(_) => ObjectKind::View,
             ItemKind::MaterializedView(_) => ObjectKind::MaterializedView,
@@ -193,7 +197,11 @@ impl ItemRef {
         match &self.kind {
             ItemKind::View(view) => Some(view),
             ItemKind::MaterializedView(materialized) => Some(&materialized.view),
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) | ItemKind::Sequence(_) => None,
+            ItemKind::Table { .. }
+            | ItemKind::SystemTable
+            | ItemKind::Index(_)
+            | ItemKind::Sequence(_)
+            | ItemKind::Secret(_) => None,
         }
     }
 
@@ -202,7 +210,11 @@ impl ItemRef {
         match &mut self.kind {
             ItemKind::View(view) => Some(view),
             ItemKind::MaterializedView(materialized) => Some(&mut materialized.view),
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) | ItemKind::Sequence(_) => None,
+            ItemKind::Table { .. }
+            | ItemKind::SystemTable
+            | ItemKind::Index(_)
+            | ItemKind::Sequence(_)
+            | ItemKind::Secret(_) => None,
         }
     }
 
@@ -211,19 +223,34 @@ impl ItemRef {
         match &self.kind {
             ItemKind::MaterializedView(materialized) => Some(materialized.cluster),
             ItemKind::Index(index) => index.cluster,
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) => None,
+            ItemKind::Table { .. }
+            | ItemKind::SystemTable
+            | ItemKind::View(_)
+            | ItemKind::Sequence(_)
+            | ItemKind::Secret(_) => None,
         }
     }
 
     /// What it refers to directly, each once: the relations that a view's query names, the relation of an index, the table that
-    /// owns a sequence.
+    /// owns a sequence, the secrets of a webhook.
     pub fn uses(&self) -> Vec<GlobalId> {
         let uses: BTreeSet<GlobalId> = match &self.kind {
             ItemKind::Index(index) => BTreeSet::from([index.on]),
             ItemKind::Sequence(sequence) => sequence.owner.iter().map(|owner| owner.table).collect(),
+            ItemKind::Table { webhook: Some(webhook), .. } => {
+                webhook.check.iter().flat_map(WebhookCheckDef::secrets).collect()
+            }
             _ => self.view().into_iter().flat_map(|view| &view.reads).map(|read| read.id).collect(),
         };
         uses.into_iter().collect()
+    }
+
+    /// What it takes by HTTP, if it does.
+    pub fn webhook(&self) -> Option<&WebhookDef> {
+        match &self.kind {
+            ItemKind::Table { webhook, .. } => webhook.as_deref(),
+            _ => None,
+        }
     }
 
     /// The constraints of a table, NOT NULL apart.
@@ -269,6 +296,8 @@ pub enum ItemKind {
         constraints: Vec<ConstraintDef>,
         /// Whether the indexes of its keys, those to come included, answer reads.
         key_index: bool,
+        /// What it takes by HTTP, of a source that nothing else writes to.
+        webhook: Option<Box<WebhookDef>>,
     },
     /// A relation of the system, whose rows are made from the catalog or the process's state.
     SystemTable,
@@ -280,6 +309,8 @@ pub enum ItemKind {
     Index(IndexDef),
     /// A sequence.
     Sequence(SequenceDef),
+    /// A secret, which nothing shows.
+    Secret(SecretBytes),
 }
 
 /// A constraint of a table.

@@ -18,5 +18,7 @@ pub mod names;
 pub mod plan;
 pub mod row_count;
 pub mod row_locks;
+pub mod secret;
 pub mod sequence;
 pub mod vars;
+pub mod webhook;

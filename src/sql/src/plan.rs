@@ -27,11 +27,14 @@ mod roles;
 pub mod sequence;
 mod session;
 mod show;
+mod webhook;
 
 use crate::bind::Params;
 use crate::names::{resolve_item, unknown_relation};
 use crate::row_locks::RowLocks;
+use crate::secret::SecretBytes;
 use crate::sequence::SequenceParams;
+use crate::webhook::WebhookDef;
 use arrow::datatypes::DataType;
 use column::ColumnChange;
 use datafusion::common::DFSchemaRef;
@@ -65,6 +68,7 @@ pub use dml::unknown_column;
 pub use query::{describe_view, plan_view};
 pub use read::{EnvelopePlan, How, Keyed, ReadPlan, SortColumn, SubscribePlan, TimePlan};
 pub use sequence::{AlterSequencePlan, CreateSequencePlan};
+pub use webhook::plan_webhook_check;
 
 /// What planning reads. Borrowed for one call.
 #[derive(Clone, Copy)]
@@ -143,6 +147,10 @@ pub enum Plan {
     CreateSequence(CreateSequencePlan),
     /// ALTER SEQUENCE.
     AlterSequence(AlterSequencePlan),
+    /// CREATE SECRET.
+    CreateSecret(CreateSecretPlan),
+    /// ALTER SECRET … AS.
+    AlterSecret(AlterSecretPlan),
     /// CREATE CLUSTER.
     CreateCluster {
         /// Its name.
@@ -584,8 +592,32 @@ pub struct CreateTablePlan {
     pub key_index: bool,
     /// The sequences that come with columns, by the position of the column, which has no other DEFAULT.
     pub sequences: Vec<(usize, NewSequence)>,
+    /// What it takes by HTTP, of a source.
+    pub webhook: Option<Box<WebhookDef>>,
     /// Whether IF NOT EXISTS was given, should the name be taken meanwhile.
     pub if_not_exists: bool,
+}
+
+/// CREATE SECRET.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateSecretPlan {
+    /// In which schema.
+    pub schema: SchemaId,
+    /// Its full name.
+    pub name: FullName,
+    /// Its value.
+    pub value: SecretBytes,
+    /// Whether IF NOT EXISTS was given, should the name be taken meanwhile.
+    pub if_not_exists: bool,
+}
+
+/// ALTER SECRET … AS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlterSecretPlan {
+    /// Which.
+    pub id: GlobalId,
+    /// Its new value.
+    pub value: SecretBytes,
 }
 
 /// CREATE TABLE AS.
@@ -758,6 +790,9 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::CreateIndex(create) => ddl::plan_create_index(ctx, create),
         Statement::CreateSequence(create) => ddl::plan_create_sequence(ctx, create),
         Statement::AlterSequence(alter) => ddl::plan_alter_sequence(ctx, alter),
+        Statement::CreateWebhook(create) => ddl::plan_create_webhook(ctx, create),
+        Statement::CreateSecret(create) => ddl::plan_create_secret(ctx, create),
+        Statement::AlterSecret(alter) => ddl::plan_alter_secret(ctx, alter),
         Statement::CreateCluster { name, if_not_exists, options } => {
             ddl::plan_create_cluster(ctx, name, *if_not_exists, options)
         }

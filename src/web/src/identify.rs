@@ -59,10 +59,7 @@ pub(crate) async fn admit(
     credentials: Option<(String, String)>,
     database: Option<String>,
 ) -> Result<(Arc<Entrance>, String, String), Refusal> {
-    let Some(entrance) = visitor.shared.entrance.get() else {
-        let message = "SQL is not served yet";
-        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, SqlState::CANNOT_CONNECT_NOW, message));
-    };
+    let entrance = visitor.shared.entrance()?;
     let arrival = &visitor.arrival;
     let user = match (&credentials, arrival.port) {
         (Some((user, _)), _) => user.clone(),

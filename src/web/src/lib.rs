@@ -10,6 +10,7 @@
 //! - `once`: requests that are carried out once, however often they come;
 //! - `events`: SUBSCRIBE as events, also by `GET /api/subscribe`;
 //! - `copy`: rows in, as CSV, lines of objects (`objects`), Arrow (`messages`) or Parquet;
+//! - `webhook`: `POST /api/webhook/…`, rows of webhooks;
 //! - `websocket`: `/api/experimental/sql`, a session for as long as the socket is open;
 //! - `printing`, `json`, `csv`: how rows look; `told`: how errors and notices do;
 //! - `outlet`: where what is printed goes; `sink`: a body that begins before its end is known.
@@ -39,4 +40,5 @@ mod sql;
 mod statements;
 mod told;
 mod visitor;
+mod webhook;
 mod websocket;

@@ -13,6 +13,7 @@ use crate::shared::Shared;
 use crate::single::COMMAND_TAG;
 use crate::sql;
 use crate::visitor::{GOODBYE, Present, Visitor};
+use crate::webhook;
 use crate::websocket;
 use axum::Router;
 use axum::http::{HeaderValue, Method, header};
@@ -122,6 +123,7 @@ pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Hand
             .route("/api/sql", post(sql::sql))
             .route("/api/subscribe", get(sql::subscribe))
             .route("/api/copy", post(copy::copy))
+            .route("/api/webhook/{database}/{schema}/{name}", post(webhook::webhook))
             .route("/api/experimental/sql", get(websocket::websocket));
         match &cross_origin {
             Some(cross_origin) => router.layer(cross_origin.clone()),

@@ -1,6 +1,9 @@
 //! What every connection shares.
 
+use crate::told::Refusal;
+use axum::http::StatusCode;
 use door::entrance::Entrance;
+use repr::sqlstate::SqlState;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -17,4 +20,14 @@ pub(crate) struct Shared {
     pub(crate) subscribe_history: Duration,
     /// WebSockets may be introduced, so many at a time.
     pub(crate) introductions: Semaphore,
+}
+
+impl Shared {
+    /// Where sessions begin. Error 503 before SQL is served.
+    pub(crate) fn entrance(&self) -> Result<&Arc<Entrance>, Refusal> {
+        self.entrance.get().ok_or_else(|| {
+            let message = "SQL is not served yet";
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, SqlState::CANNOT_CONNECT_NOW, message)
+        })
+    }
 }

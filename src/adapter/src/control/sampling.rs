@@ -126,7 +126,7 @@ impl Session {
 /// Whether a statement's text may have a password in it.
 fn may_have_password(kind: &str, sql: &str) -> bool {
     let words = |text: &str| text.to_ascii_lowercase();
-    kind.ends_with("ROLE") && words(sql).contains("password")
+    kind.ends_with("SECRET") || kind.ends_with("ROLE") && words(sql).contains("password")
 }
 
 /// A text, or as much of it as fits.
@@ -162,5 +162,6 @@ mod tests {
         assert!(may_have_password("ALTER ROLE", "alter user x PassWord 'y'"));
         assert!(!may_have_password("ALTER ROLE", "ALTER ROLE x SET a = 1"));
         assert!(!may_have_password("SELECT", "SELECT 'password'"));
+        assert!(may_have_password("CREATE SECRET", "CREATE SECRET s AS 'x'"));
     }
 }

@@ -12,6 +12,7 @@ use pgrepr::types::{self, TYPES};
 use repr::GlobalId;
 use repr::datum::Datum;
 use sql::plan::{CatalogView, IndexDef, ItemKind, ItemRef, definition};
+use sql_syntax::names::FullName;
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
     Some(match name {
@@ -21,6 +22,9 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "mz_tables" => tables,
         "mz_views" => views,
         "mz_materialized_views" => materialized_views,
+        "mz_sources" => sources,
+        "mz_secrets" => secrets,
+        "mz_webhook_sources" => webhook_sources,
         "mz_indexes" => indexes,
         "mz_index_columns" => index_columns,
         "mz_clusters" => clusters,
@@ -312,6 +316,8 @@ fn object_type(item: &ItemRef) -> &'static str {
         ItemKind::Index(_) => "index",
         ItemKind::MaterializedView(_) => "materialized-view",
         ItemKind::Sequence(_) => "sequence",
+        ItemKind::Secret(_) => "secret",
+        ItemKind::Table { webhook: Some(_), .. } => "source",
         _ if is_view(item) => "view",
         _ => "table",
     }
@@ -340,6 +346,56 @@ fn relations(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordB
     let rows =
         context.catalog.all_items().filter(|item| is_relation(item)).map(|item| object_row(context, item)).collect();
     relation.batch(OBJECT_COLUMNS, rows)
+}
+
+fn sources(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let rows = context.catalog.all_items().filter(|item| item.webhook().is_some()).map(|item| {
+        let sql = maybe(definition::create_sql(context.catalog, item), text);
+        [
+            item_id(item.id),
+            Datum::Oid(item.oid),
+            schema_id(item.schema),
+            text(&item.name.item),
+            text("webhook"),
+            role_id(item.owner),
+            item_privileges(context, item),
+            sql.clone(),
+            sql,
+        ]
+    });
+    let columns =
+        ["id", "oid", "schema_id", "name", "type", "owner_id", "privileges", "create_sql", "redacted_create_sql"];
+    relation.batch(columns, rows.collect())
+}
+
+/// Where webhooks are, behind the address of a HTTP port.
+fn webhook_sources(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let rows = context.catalog.all_items().filter(|item| item.webhook().is_some()).map(|item| {
+        let FullName { database, schema, item: name } = &item.name;
+        let parts = [database.as_deref().unwrap_or_default(), schema, name].map(percent_encoded);
+        [item_id(item.id), text(name), text(format!("/api/webhook/{}", parts.join("/")))]
+    });
+    relation.batch(["id", "name", "url"], rows.collect())
+}
+
+/// A part of an address.
+fn percent_encoded(text: &str) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    text.bytes().map(|byte| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+fn secrets(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let rows = context.catalog.all_items().filter(|item| matches!(item.kind, ItemKind::Secret(_))).map(|item| {
+        [
+            item_id(item.id),
+            Datum::Oid(item.oid),
+            schema_id(item.schema),
+            text(&item.name.item),
+            role_id(item.owner),
+            item_privileges(context, item),
+        ]
+    });
+    relation.batch(["id", "oid", "schema_id", "name", "owner_id", "privileges"], rows.collect())
 }
 
 fn mz_types(_: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {

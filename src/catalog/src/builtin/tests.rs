@@ -85,7 +85,7 @@ fn state() -> Arc<State> {
     let id = ("id".to_owned(), PgType::Int4, false);
     let name = ("name".to_owned(), PgType::Varchar(Some(10)), true);
     let defaults = vec![None, Some("'x'".to_owned())];
-    let table = ItemKind::Table { defaults, constraints: Vec::new(), key_index: true };
+    let table = ItemKind::Table { defaults, constraints: Vec::new(), key_index: true, webhook: None };
     state.put_item(item(1, TABLE_OID, "t", vec![id.clone(), name.clone()], table));
     let view = ViewDef {
         query: "SELECT id FROM t".into(),

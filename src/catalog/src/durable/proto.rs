@@ -1,13 +1,15 @@
 //! The messages. A number once given to a field is never given to another.
 
+use super::locale::{decode_locale, encode_locale};
+use super::webhook::{self, WebhookProto};
 use crate::durable::types::ColumnProto;
 use engine::names::ClusterId;
-use pgrepr::options::{DateStyle, IntervalStyle, Locale};
-use pgrepr::timezone::TimeZone;
+use pgrepr::options::Locale;
 use repr::GlobalId;
 use sql::plan::{
     ConstraintDef, ConstraintKind, ForeignKey, IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef, ViewRead,
 };
+use sql::secret::SecretBytes;
 use sql::sequence::{SequenceDef, SequenceOwner, SequenceParams};
 use sql_syntax::ast::{Action, Deferral, Identity, KeyOptions};
 use sql_syntax::names::Name;
@@ -163,7 +165,7 @@ pub(super) struct ItemProto {
     /// Words of global ids.
     #[prost(uint64, repeated, tag = "6")]
     pub(super) depends_on: Vec<u64>,
-    #[prost(oneof = "KindProto", tags = "7, 8, 9, 10, 11")]
+    #[prost(oneof = "KindProto", tags = "7, 8, 9, 10, 11, 12")]
     pub(super) kind: Option<KindProto>,
 }
 
@@ -180,6 +182,9 @@ pub(super) enum KindProto {
     /// From format 4 on.
     #[prost(message, tag = "11")]
     Sequence(SequenceProto),
+    /// From format 8 on.
+    #[prost(message, tag = "12")]
+    Secret(BytesProto),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -226,6 +231,9 @@ pub(super) struct TableProto {
     /// From format 6 on.
     #[prost(bool, tag = "3")]
     pub(super) without_key_index: bool,
+    /// From format 8 on.
+    #[prost(message, optional, tag = "4")]
+    pub(super) webhook: Option<WebhookProto>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -377,12 +385,14 @@ pub(super) struct IndexKeyProto {
 pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
     Some(match kind {
         ItemKind::SystemTable => return None,
-        ItemKind::Table { defaults, constraints, key_index } => KindProto::Table(TableProto {
+        ItemKind::Table { defaults, constraints, key_index, webhook } => KindProto::Table(TableProto {
             defaults: defaults.iter().map(|sql| DefaultProto { sql: sql.clone() }).collect(),
             constraints: constraints.iter().map(encode_constraint).collect(),
             without_key_index: !key_index,
+            webhook: webhook.as_deref().map(webhook::encode),
         }),
         ItemKind::Sequence(sequence) => KindProto::Sequence(encode_sequence(sequence)),
+        ItemKind::Secret(value) => KindProto::Secret(BytesProto { bytes: value.reveal().to_vec() }),
         ItemKind::View(view) => KindProto::View(encode_view(view)),
         ItemKind::MaterializedView(materialized) => KindProto::MaterializedView(MaterializedViewProto {
             view: encode_view(&materialized.view),
@@ -415,8 +425,10 @@ pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> Result<ItemKind, &'
             defaults: table.defaults.into_iter().map(|default| default.sql).collect(),
             constraints: table.constraints.into_iter().map(decode_constraint).collect::<Result<_, _>>()?,
             key_index: !table.without_key_index,
+            webhook: table.webhook.map(webhook::decode).transpose()?.map(Box::new),
         },
         KindProto::Sequence(sequence) => ItemKind::Sequence(decode_sequence(sequence)?),
+        KindProto::Secret(BytesProto { bytes }) => ItemKind::Secret(SecretBytes::new(bytes)),
         KindProto::View(view) => ItemKind::View(decode_view(view, uses)?),
         KindProto::MaterializedView(MaterializedViewProto { view, cluster }) => {
             let view = decode_view(view, uses)?;
@@ -544,28 +556,6 @@ fn encode_view(view: &ViewDef) -> ViewProto {
 }
 
 /// What of a locale literals are read by: its time zone and its styles.
-fn encode_locale(locale: Locale) -> [String; 3] {
-    let date_style = if locale.date == DateStyle::default() { String::new() } else { locale.date.name() };
-    let interval_style = if locale.interval == IntervalStyle::default() { "" } else { locale.interval.name() };
-    [locale.time_zone.name(), date_style, interval_style.to_owned()]
-}
-
-fn decode_locale([time_zone, date_style, interval_style]: [&str; 3]) -> Result<Locale, &'static str> {
-    let time_zone = match TimeZone::parse(time_zone).map_err(|_| "a time zone is unknown")? {
-        // Before format 4 an offset had no name, and counted eastward.
-        TimeZone::Fixed(east) if time_zone.starts_with(['+', '-']) => TimeZone::Fixed(-east),
-        zone => zone,
-    };
-    let mut locale = Locale { time_zone, ..Locale::default() };
-    if !date_style.is_empty() {
-        locale.date = locale.date.changed(date_style, locale.date).map_err(|_| "a DateStyle is unknown")?;
-    }
-    if !interval_style.is_empty() {
-        locale.interval = IntervalStyle::parse(interval_style).map_err(|_| "an IntervalStyle is unknown")?;
-    }
-    Ok(locale)
-}
-
 fn decode_view(proto: ViewProto, uses: &[u64]) -> Result<ViewDef, &'static str> {
     let ViewProto { query, database, search_path, time_zone, reads, date_style, interval_style } = proto;
     let read = |ViewReadProto { name, id, columns, names }| ViewRead {
@@ -582,37 +572,4 @@ fn decode_view(proto: ViewProto, uses: &[u64]) -> Result<ViewDef, &'static str> 
     }
     let locale = decode_locale([&time_zone, &date_style, &interval_style])?;
     Ok(ViewDef { query, database, search_path, locale, reads: reads.into_iter().map(read).collect() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{decode_locale, encode_locale};
-    use pgrepr::options::{DateForm, DateOrder, DateStyle, IntervalStyle, Locale};
-    use pgrepr::timezone::TimeZone;
-
-    #[test]
-    fn locales_are_read_back() {
-        let zones =
-            ["UTC", "Europe/Berlin", "5.5", "-3", "<+02>-02"].map(|zone| TimeZone::parse(zone).expect("a zone"));
-        for time_zone in zones {
-            for form in [DateForm::Iso, DateForm::Sql, DateForm::Postgres, DateForm::German] {
-                for order in [DateOrder::Mdy, DateOrder::Dmy, DateOrder::Ymd] {
-                    for interval in IntervalStyle::NAMES.iter().map(|name| IntervalStyle::parse(name).expect(name)) {
-                        let date = DateStyle { form, order };
-                        let locale = Locale { time_zone, date, interval, ..Locale::default() };
-                        let [zone, date_style, interval_style] = encode_locale(locale);
-                        assert_eq!(decode_locale([&zone, &date_style, &interval_style]), Ok(locale));
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn offsets_of_older_formats_count_eastward() {
-        let zone = |text: &str| decode_locale([text, "", ""]).map(|locale| locale.time_zone);
-        assert_eq!(zone("+05:30"), Ok(TimeZone::Fixed(19_800)));
-        assert_eq!(zone("-07:00"), Ok(TimeZone::Fixed(-25_200)));
-        assert!(zone("Mars/Phobos").is_err());
-    }
 }

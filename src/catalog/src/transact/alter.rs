@@ -201,6 +201,7 @@ impl Transaction {
             | ItemKind::SystemTable
             | ItemKind::View(_)
             | ItemKind::Sequence(_)
+            | ItemKind::Secret(_)
             | ItemKind::Index(_) => {
                 return Err(missing(ObjectId::Item(id)));
             }

@@ -115,7 +115,8 @@ impl Transaction {
             return Ok(());
         }
         let constraints = plan.constraints.into_iter().map(|new| self.with_oid(new)).collect::<Result<_, _>>()?;
-        let kind = ItemKind::Table { defaults: plan.defaults, constraints, key_index: plan.key_index };
+        let (defaults, key_index, webhook) = (plan.defaults, plan.key_index, plan.webhook);
+        let kind = ItemKind::Table { defaults, constraints, key_index, webhook };
         let id = self.create_item(schema, plan.name.item, owner, &plan.desc, kind)?;
         self.create_shard(id);
         self.diff.push(StateDiff::TableCreated(id));
@@ -239,7 +240,7 @@ impl Transaction {
                     self.drop_shard(*id);
                     self.diff.push(StateDiff::TableDropped(*id));
                 }
-                ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) => {}
+                ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) | ItemKind::Secret(_) => {}
             }
         }
         let mut renumbered = BTreeMap::new();
@@ -269,7 +270,7 @@ impl Transaction {
                 sequence.owner.iter_mut().for_each(|owner| owner.table = now(owner.table));
                 None
             }
-            ItemKind::Table { .. } | ItemKind::SystemTable => None,
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Secret(_) => None,
         };
         for read in reads.into_iter().flatten() {
             read.id = now(read.id);
@@ -407,7 +408,7 @@ impl Transaction {
         let name = self.state.full_name(schema, item).ok_or_else(|| missing(ObjectId::Schema(schema)))?;
         let desc = Arc::new(normalize(desc));
         // What is granted on tables when they are created is granted on views as well, and on nothing else.
-        let is_table = !matches!(kind, ItemKind::Index(_) | ItemKind::Sequence(_));
+        let is_table = !matches!(kind, ItemKind::Index(_) | ItemKind::Sequence(_) | ItemKind::Secret(_));
         self.state.put_item(ItemRef { id, oid, name, schema, owner, desc, kind });
         self.touch(ObjectId::Item(id));
         if is_table {

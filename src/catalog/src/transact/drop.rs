@@ -174,7 +174,7 @@ impl Transaction {
                 self.drop_defaults_naming(item.oid);
                 StateDiff::SequenceDropped(id)
             }
-            ItemKind::SystemTable => StateDiff::Other,
+            ItemKind::SystemTable | ItemKind::Secret(_) => StateDiff::Other,
         }
     }
 

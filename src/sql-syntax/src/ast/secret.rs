@@ -1,5 +1,6 @@
-//! Passwords in statements. They are in memory for as long as their statement is, and nowhere else.
+//! Passwords and secrets in statements, where no debugging output shows them.
 
+use crate::names::Name;
 use std::fmt;
 
 /// Text that no debugging output shows.
@@ -31,4 +32,35 @@ pub enum NewPassword {
     Null,
     /// The password, or its verifier.
     Text(Secret),
+}
+
+/// CREATE SECRET.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateSecret {
+    /// Its name.
+    pub name: Name,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// Its value.
+    pub value: SecretValue,
+}
+
+/// ALTER SECRET … AS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlterSecret {
+    /// Its name.
+    pub name: Name,
+    /// IF EXISTS.
+    pub if_exists: bool,
+    /// Its new value.
+    pub value: SecretValue,
+}
+
+/// The value of a secret, as a statement has it: `'text'`, or `decode('text', 'encoding')`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretValue {
+    /// The text.
+    pub text: Secret,
+    /// How it stands for bytes; as it does in a literal of type bytea, unless something is said.
+    pub encoding: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use super::query::check_query;
-use super::{alter_table, constraint, sequence};
+use super::{alter_table, constraint, secret, sequence, webhook};
 use crate::ast::{
     ClusterOptions, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, KeyOptions, Materialized, NewPassword,
     RoleOptions, Secret, SetValue, Statement,
@@ -16,10 +16,8 @@ use sqlparser::ast as sp;
 use sqlparser::tokenizer::Token;
 
 /// What CREATE, ALTER and DROP refuse by name, by the words that follow.
-const UNSUPPORTED_OBJECTS: [&str; 39] = [
-    "SOURCE",
+const UNSUPPORTED_OBJECTS: [&str; 37] = [
     "SINK",
-    "SECRET",
     "CONNECTION",
     "TYPE",
     "FUNCTION",
@@ -92,6 +90,12 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
     }
     if cursor.eat(&["SEQUENCE"]) {
         return sequence::parse_create(cursor, false);
+    }
+    if cursor.eat(&["SOURCE"]) {
+        return webhook::parse_create(cursor);
+    }
+    if cursor.eat(&["SECRET"]) {
+        return secret::parse_create(cursor);
     }
     if cursor.eat(&["DATABASE"]) {
         let if_not_exists = cursor.if_not_exists();
@@ -435,12 +439,14 @@ fn parse_role_options(cursor: &mut Cursor<'_>) -> Result<RoleOptions, SqlError> 
 }
 
 fn parse_kind(cursor: &mut Cursor<'_>) -> Option<ObjectKind> {
-    let kinds: [(&[&str], ObjectKind); 10] = [
+    let kinds: [(&[&str], ObjectKind); 12] = [
         (&["TABLE"], ObjectKind::Table),
         (&["VIEW"], ObjectKind::View),
         (&["MATERIALIZED", "VIEW"], ObjectKind::MaterializedView),
         (&["INDEX"], ObjectKind::Index),
         (&["SEQUENCE"], ObjectKind::Sequence),
+        (&["SOURCE"], ObjectKind::Source),
+        (&["SECRET"], ObjectKind::Secret),
         (&["SCHEMA"], ObjectKind::Schema),
         (&["DATABASE"], ObjectKind::Database),
         (&["CLUSTER"], ObjectKind::Cluster),
@@ -505,6 +511,7 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
             Ok(Statement::AlterCluster { name: name.item().to_owned(), if_exists, options })
         }
         ObjectKind::Sequence => sequence::parse_alter(cursor, name, if_exists),
+        ObjectKind::Secret if cursor.peek("AS") => secret::parse_alter(cursor, name, if_exists),
         ObjectKind::Role => parse_alter_role(cursor, name.item().to_owned()),
         _ => {
             let action = cursor.word().unwrap_or_default();

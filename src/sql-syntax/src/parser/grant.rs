@@ -170,6 +170,7 @@ fn parse_target(cursor: &mut Cursor<'_>) -> Result<GrantTarget, SqlError> {
     let kinds = [
         ("TABLE", ObjectKind::Table),
         ("SEQUENCE", ObjectKind::Sequence),
+        ("SECRET", ObjectKind::Secret),
         ("SCHEMA", ObjectKind::Schema),
         ("DATABASE", ObjectKind::Database),
         ("CLUSTER", ObjectKind::Cluster),
@@ -191,7 +192,6 @@ fn parse_target(cursor: &mut Cursor<'_>) -> Result<GrantTarget, SqlError> {
         "LARGE",
         "TABLESPACE",
         "TYPE",
-        "SECRET",
         "CONNECTION",
         "NETWORK",
         "PARAMETER",

@@ -20,8 +20,8 @@ pub(super) fn parse_show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
     if let Some(kind) = parse_kind(cursor) {
         return parse_objects(cursor, kind);
     }
-    const REFUSED: [&str; 9] =
-        ["SOURCES", "SINKS", "SUBSOURCES", "SECRETS", "CONNECTIONS", "FUNCTIONS", "PRIVILEGES", "TYPES", "DEFAULT"];
+    const REFUSED: [&str; 7] =
+        ["SINKS", "SUBSOURCES", "CONNECTIONS", "FUNCTIONS", "PRIVILEGES", "TYPES", "DEFAULT"];
     if let Some(word) = REFUSED.iter().find(|word| cursor.peek(word)) {
         return Err(cursor.unsupported(format!("SHOW {word}")));
     }
@@ -32,10 +32,12 @@ pub(super) fn parse_show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
 }
 
 fn parse_kind(cursor: &mut Cursor<'_>) -> Option<ShowKind> {
-    let kinds: [(&[&str], ShowKind); 12] = [
+    let kinds: [(&[&str], ShowKind); 14] = [
         (&["TABLES"], ShowKind::Tables),
         (&["VIEWS"], ShowKind::Views),
         (&["MATERIALIZED", "VIEWS"], ShowKind::MaterializedViews),
+        (&["SOURCES"], ShowKind::Sources),
+        (&["SECRETS"], ShowKind::Secrets),
         (&["INDEXES"], ShowKind::Indexes),
         (&["INDICES"], ShowKind::Indexes),
         (&["KEYS"], ShowKind::Indexes),
@@ -79,11 +81,12 @@ fn parse_objects(cursor: &mut Cursor<'_>, kind: ShowKind) -> Result<Statement, S
 }
 
 fn parse_show_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
-    let kinds: [(&[&str], ObjectKind); 4] = [
+    let kinds: [(&[&str], ObjectKind); 5] = [
         (&["TABLE"], ObjectKind::Table),
         (&["VIEW"], ObjectKind::View),
         (&["MATERIALIZED", "VIEW"], ObjectKind::MaterializedView),
         (&["INDEX"], ObjectKind::Index),
+        (&["SOURCE"], ObjectKind::Source),
     ];
     match kinds.into_iter().find(|(words, _)| cursor.eat(words)) {
         Some((_, kind)) => Ok(Statement::ShowCreate { kind, name: cursor.name()? }),

@@ -11,6 +11,7 @@ mod name;
 mod operator_class;
 mod relation;
 mod sequence;
+mod webhook;
 
 use super::privileges::{check_create_in, check_object, check_owner, check_system, is_superuser};
 use super::{IndexDef, ItemKind, Plan, PlanContext};
@@ -32,6 +33,8 @@ impl Plan {
                 | Plan::CreateTableAs(_)
                 | Plan::CreateSequence(_)
                 | Plan::AlterSequence(_)
+                | Plan::CreateSecret(_)
+                | Plan::AlterSecret(_)
                 | Plan::AlterTable(_)
                 | Plan::CreateView(_)
                 | Plan::CreateIndex(_)
@@ -60,6 +63,7 @@ pub(super) use index::plan_create_index;
 pub use index::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
 pub(super) use relation::{plan_create_table, plan_create_view};
 pub(super) use sequence::{plan_alter_sequence, plan_create_sequence};
+pub(super) use webhook::{plan_alter_secret, plan_create_secret, plan_create_webhook};
 
 /// The most workers that a cluster of this process may have.
 const WORKERS_MAX: u64 = 64;
@@ -335,7 +339,9 @@ pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Nam
         | ObjectKind::View
         | ObjectKind::MaterializedView
         | ObjectKind::Index
-        | ObjectKind::Sequence => {
+        | ObjectKind::Sequence
+        | ObjectKind::Source
+        | ObjectKind::Secret => {
             let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
             if item.object_kind() != kind {
                 let message = format!("\"{}\" is not {} {kind}", item.name.item, article(kind));

@@ -2,6 +2,7 @@
 
 mod present;
 
+use super::webhook::webhook_sql;
 use super::{CatalogView, ConstraintDef, IndexDef, IndexKeyDef, ItemKind, ItemRef, sequence};
 use crate::sequence::SequenceDef;
 use engine::names::ClusterId;
@@ -61,6 +62,11 @@ pub fn view(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
 pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
     Some(match &item.kind {
         ItemKind::SystemTable => return None,
+        // Its value is not shown.
+        ItemKind::Secret(_) => return None,
+        ItemKind::Table { webhook: Some(webhook), .. } => {
+            format!("CREATE SOURCE {} {}", item.name, webhook_sql(catalog, webhook))
+        }
         ItemKind::View(view) => {
             format!("CREATE VIEW {} AS {}", item.name, present::query(catalog, &item.name, view))
         }
@@ -84,7 +90,7 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
             format!("{create} {name} IN CLUSTER {cluster} ON {} ({keys})", on.name)
         }
         ItemKind::Sequence(SequenceDef { params, .. }) => format!("CREATE SEQUENCE {} {}", item.name, params.sql()),
-        ItemKind::Table { defaults, constraints, key_index } => {
+        ItemKind::Table { defaults, constraints, key_index, webhook: None } => {
             let name_of = |oid| item_with_oid(catalog, oid).map(|sequence| sequence.name.to_string());
             let column = |(i, column): (usize, &repr::ColumnDesc)| {
                 let mut sql = format!("{} {}", quote_ident(&column.name), column.ty);

@@ -60,7 +60,7 @@ pub(super) fn resolve_target(
             )
             .with_detail("Views are not automatically updatable."));
         }
-        kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence) => {
+        kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence | ObjectKind::Source | ObjectKind::Secret) => {
             let name = &item.name.item;
             let message = match verb {
                 "copy to" => format!("cannot copy to {kind} \"{name}\""),

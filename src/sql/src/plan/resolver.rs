@@ -154,6 +154,10 @@ impl<'a> Resolver<'a> {
             None => resolve_item(self.ctx.catalog, self.scope, &name)?,
         };
         let item = item.ok_or_else(|| unknown_relation(&name))?;
+        if item.object_kind() == ObjectKind::Secret {
+            let message = format!("\"{}\" is a secret, which nobody reads", item.name.item);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         let columns = read.map_or(item.desc.arity(), |read| read.columns);
         let names = read.map(|read| read.names.clone()).unwrap_or_default();
         Ok((item, columns, names))
@@ -222,7 +226,9 @@ impl TableResolver for Resolver<'_> {
                     Ok(collection())
                 }
             }
-            ItemKind::Index(_) => Err(SqlError::internal("an index was resolved as a relation")),
+            ItemKind::Index(_) | ItemKind::Secret(_) => {
+                Err(SqlError::internal(format!("a {} was resolved as a relation", item.object_kind())))
+            }
         }
     }
 
@@ -239,7 +245,7 @@ impl TableResolver for Resolver<'_> {
 
     fn check_lock(&self, name: &[String], locks: RowLocks) -> Result<(), SqlError> {
         let (item, ..) = self.lookup(Name { parts: name.to_vec() })?;
-        if let kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence) = item.object_kind() {
+        if let kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence | ObjectKind::Source) = item.object_kind() {
             let message = format!("cannot lock rows in {kind} \"{}\"", item.name.item);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }

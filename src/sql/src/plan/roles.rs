@@ -136,7 +136,7 @@ fn targets(ctx: &PlanContext<'_>, target: &GrantTarget) -> Result<Vec<(ObjectId,
             names.iter().map(|name| Ok((resolve_object(ctx, *kind, name)?, *kind, name.item().to_owned()))).collect()
         }
         GrantTarget::AllTablesInSchema(schemas) => {
-            all_in(ctx, schemas, |kind| !matches!(kind, ObjectKind::Index | ObjectKind::Sequence))
+            all_in(ctx, schemas, |kind| !matches!(kind, ObjectKind::Index | ObjectKind::Sequence | ObjectKind::Secret))
         }
         GrantTarget::AllSequencesInSchema(schemas) => all_in(ctx, schemas, |kind| kind == ObjectKind::Sequence),
     }
@@ -164,6 +164,9 @@ fn relation(ctx: &PlanContext<'_>, name: &Name) -> Result<(ObjectId, ObjectKind,
     let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
     if item.object_kind() == ObjectKind::Index {
         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is an index", item.name.item)));
+    }
+    if item.object_kind() == ObjectKind::Secret {
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is a secret", item.name.item)));
     }
     Ok((ObjectId::Item(item.id), item.object_kind(), item.name.item.clone()))
 }

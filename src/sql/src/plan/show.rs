@@ -30,8 +30,11 @@ pub(super) fn plan_show_objects(
         ShowKind::Tables => items(ctx, show, &[ObjectKind::Table])?,
         ShowKind::Views => items(ctx, show, &[ObjectKind::View])?,
         ShowKind::MaterializedViews => materialized_views(ctx, show)?,
+        ShowKind::Sources => items(ctx, show, &[ObjectKind::Source])?,
+        ShowKind::Secrets => items(ctx, show, &[ObjectKind::Secret])?,
         ShowKind::Objects => {
-            items(ctx, show, &[ObjectKind::Table, ObjectKind::View, ObjectKind::MaterializedView, ObjectKind::Index])?
+            use ObjectKind::{Index, MaterializedView, Secret, Source, Table, View};
+            items(ctx, show, &[Table, View, MaterializedView, Index, Source, Secret])?
         }
         ShowKind::Indexes => indexes(ctx, show)?,
         ShowKind::Columns => columns(ctx, show)?,

@@ -44,6 +44,7 @@ pub(in crate::plan) fn plan_create_table_as(ctx: &PlanContext<'_>, create: &Crea
         constraints: Vec::new(),
         key_index: create.key_index.unwrap_or(true),
         sequences: Vec::new(),
+        webhook: None,
         if_not_exists: create.if_not_exists,
     };
     Ok(Plan::CreateTableAs(CreateTableAsPlan { table, source }))

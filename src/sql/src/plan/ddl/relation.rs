@@ -59,6 +59,7 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
         constraints,
         key_index: create.key_index.unwrap_or(true),
         sequences,
+        webhook: None,
         if_not_exists: create.if_not_exists,
     }))
 }

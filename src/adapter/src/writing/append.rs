@@ -1,0 +1,86 @@
+//! Rows of webhooks, appended: a request is answered when they are durable.
+
+use crate::client::Client;
+use crate::error::AdapterError;
+use crate::once::{Key, answered_with};
+use crate::transaction::{conflict, repeated};
+use crate::writing::webhook::{Server, Webhook, unknown};
+use committer::constraint::{Violation, Wording, duplicate};
+use committer::notes::Notes;
+use committer::request::{Committed, TableWrite};
+use engine::names::{ObjectId, Privilege};
+use pgrepr::options::EncodeOptions;
+use repr::Updates;
+use repr::sqlstate::SqlState;
+use sql::plan::RoleRef;
+use sql::plan::privileges::has_privilege;
+use std::sync::Arc;
+
+impl Client {
+    /// The webhook with this name: database, schema and its own. Errors: 42P01, 57P03 while the server stops.
+    pub fn webhook(&self, name: &[String; 3]) -> Result<Arc<Webhook>, AdapterError> {
+        let shared = &self.shared;
+        if shared.shutdown.is_cancelled() {
+            return Err(AdapterError::new(SqlState::CANNOT_CONNECT_NOW, "the server is shutting down"));
+        }
+        let server =
+            Server { engine: Arc::clone(&shared.engine), clock: shared.clock.clone(), started_us: shared.started_us };
+        shared.webhooks.named(&shared.published.load_full(), &server, name)
+    }
+
+    /// A key of a request to a webhook. Error 54000 of one that is too long.
+    pub fn webhook_key(&self, webhook: &Webhook, key: &str) -> Result<Key, AdapterError> {
+        Key::of_source(webhook.item.id, key)
+    }
+
+    /// Refuses a role that may not write to a webhook without a CHECK. Error 42501.
+    pub fn check_insert(&self, role: &RoleRef, webhook: &Webhook) -> Result<(), AdapterError> {
+        let state = &self.shared.published.load().state;
+        match has_privilege(state.as_ref(), role.id, ObjectId::Item(webhook.item.id), Privilege::Insert) {
+            true => Ok(()),
+            false => {
+                let message = format!("permission denied for source {}", webhook.item.name.item);
+                Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
+            }
+        }
+    }
+
+    /// Makes rows durable, and what was answered, if that is to be known. Errors: 42P01 if the webhook has gone, 23505 if it has a unique
+    /// index, 40001 if the key was used meanwhile.
+    ///
+    /// # Cancellation
+    /// What was handed to the committer still commits.
+    pub async fn append(
+        &self,
+        webhook: &Webhook,
+        rows: Updates,
+        once: Option<(&Key, Vec<u8>)>,
+    ) -> Result<(), AdapterError> {
+        let notes = match once {
+            Some((key, answer)) => answered_with(&self.shared, key, answer)?,
+            None => Notes::default(),
+        };
+        if rows.is_empty() && notes.is_empty() {
+            return Ok(());
+        }
+        let id = webhook.item.id;
+        let mut writes = vec![TableWrite::new(id, rows, Some(Arc::clone(&webhook.constraints)))];
+        self.shared.look_up_keys(&mut writes).await?;
+        match self.shared.committer.commit_noted(writes, Vec::new(), notes).await? {
+            Committed::At => Ok(()),
+            Committed::Repeated => Err(repeated()),
+            Committed::Conflict => match self.shared.published.load().tables.contains_key(&id) {
+                true => Err(conflict()),
+                false => Err(unknown(&webhook.item.name.to_string())),
+            },
+            Committed::Violates(violation) => {
+                let wording =
+                    Wording { table: &webhook.item.name, options: &EncodeOptions::default(), shows_rows: &|| false };
+                match violation.as_ref() {
+                    Violation::Duplicate(taken) => Err(duplicate(taken, wording).into()),
+                    Violation::Orphan(_) => Err(AdapterError::internal("a webhook refers to nothing")),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `POST /api/webhook/DATABASE/SCHEMA/NAME`: a request becomes rows of a webhook (`adapter::writing::webhook`), and 200 says that they are
+//! durable.
+//!
+//! A webhook with a CHECK takes what satisfies that, whoever sends it; at one without, a request is its role's as any other is, which needs
+//! INSERT. With an `Idempotency-Key` a request is taken once.
+
+use crate::identify::identify;
+use crate::once::{self, Print, Record};
+use crate::printing::elsewhere;
+use crate::request::{Address, address, before, read_body};
+use crate::sql::check_identity;
+use crate::told::Refusal;
+use crate::visitor::Visitor;
+use adapter::client::Client;
+use adapter::error::AdapterError;
+use adapter::once::Key;
+use adapter::writing::webhook::{Sent, Webhook};
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{self, Path};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use door::entrance::Port;
+use repr::Updates;
+use repr::sqlstate::SqlState;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The handler.
+pub(crate) async fn webhook(
+    Extension(visitor): Extension<Arc<Visitor>>,
+    Path(name): Path<[String; 3]>,
+    request: extract::Request,
+) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let ((webhook, once), body) = before(body, admitted(&visitor, &parts, &name)).await?;
+    let client = visitor.shared.entrance()?.client();
+    let (body, mut memory) = read_body(body, visitor.shared.request_bytes_max, client.message_memory()).await?;
+    // It is there once more, as rows.
+    memory.try_grow(body.len()).map_err(AdapterError::from)?;
+    let once = match once {
+        Some((key, print)) => {
+            print.push(&body);
+            Some((client.webhook_key(&webhook, &key)?, print))
+        }
+        None => None,
+    };
+    if let Some((key, print)) = &once
+        && let Some(answer) = again(client, key, print).await?
+    {
+        return Ok(answer);
+    }
+    let sent = Sent { headers: headers(&parts.headers)?, body };
+    let rows = match webhook.is_long(sent.body.len()) {
+        true => {
+            let webhook = Arc::clone(&webhook);
+            elsewhere(move || webhook.rows(&sent)).await?
+        }
+        false => webhook.rows(&sent)?,
+    };
+    append(client, &webhook, rows, once).await
+}
+
+/// The webhook, if this request may be sent to it, and the request's key.
+async fn admitted(
+    visitor: &Arc<Visitor>,
+    parts: &Parts,
+    name: &[String; 3],
+) -> Result<(Arc<Webhook>, Option<(String, Print)>), Refusal> {
+    let Address { options } = address(&parts.uri)?;
+    if options.is_some() {
+        return Err(Refusal::malformed("a webhook has no session, and takes no options"));
+    }
+    check_identity(&parts.headers)?;
+    let client = visitor.shared.entrance()?.client();
+    let found = client.webhook(name);
+    // Whether there is one is told to who may come in.
+    if !found.as_ref().is_ok_and(|webhook| webhook.has_check()) {
+        let (_, user, database) = identify(visitor, parts, Some(name[0].clone())).await?;
+        let role = client.check_login(&user, &database, visitor.arrival.port == Port::Internal)?;
+        if let Ok(webhook) = &found {
+            client.check_insert(&role, webhook)?;
+        }
+    }
+    let webhook = found.map_err(|error| match error.sqlstate() {
+        SqlState::UNDEFINED_TABLE => Refusal::new(StatusCode::NOT_FOUND, error.sqlstate(), error.to_string()),
+        _ => error.into(),
+    })?;
+    Ok((webhook, Print::of(parts)?))
+}
+
+/// Makes rows durable, and then says so.
+async fn append(
+    client: &Client,
+    webhook: &Webhook,
+    rows: Updates,
+    once: Option<(Key, Print)>,
+) -> Result<Response, Refusal> {
+    let answer = once.as_ref().map(|(key, print)| (key, Record::of(print, "", Vec::new()).encode()));
+    let appended = client.append(webhook, rows, answer).await;
+    match (appended, once) {
+        (Ok(()), _) => Ok(StatusCode::OK.into_response()),
+        // Somebody may have been quicker, with the same.
+        (Err(error), Some((key, print))) => again(client, &key, &print).await?.ok_or_else(|| error.into()),
+        (Err(error), None) => Err(error.into()),
+    }
+}
+
+/// The answer to the request with this key, if it was taken before. Errors: 422 if that was another request.
+async fn again(client: &Client, key: &Key, print: &Print) -> Result<Option<Response>, Refusal> {
+    let Some(bytes) = client.answered_before(key).await? else { return Ok(None) };
+    let mut answer = Body::from(Record::decode(&bytes, print)?.into_body()).into_response();
+    once::mark(answer.headers_mut());
+    Ok(Some(answer))
+}
+
+/// The headers of a request as texts, those of a name together.
+fn headers(headers: &HeaderMap) -> Result<Vec<(String, String)>, Refusal> {
+    let mut by_name: BTreeMap<&str, String> = BTreeMap::new();
+    for (name, value) in headers {
+        let value = std::str::from_utf8(value.as_bytes());
+        let value = value.map_err(|_| Refusal::malformed(format!("the header {name} is no text in UTF-8")))?;
+        let all = by_name.entry(name.as_str()).or_default();
+        if !all.is_empty() {
+            all.push_str(", ");
+        }
+        all.push_str(value);
+    }
+    Ok(by_name.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
