@@ -1,4 +1,4 @@
-//! Requests over kept connections, as fast as they are answered: point reads by HTTP, or the same bytes from memory.
+//! Requests over kept connections, as fast as they are answered: point reads by HTTP, the same bytes from memory, rows of a webhook.
 //!
 //! One write and one read per request, as in [`crate::connection`]; every answer is compared with what it has to be.
 
@@ -27,6 +27,8 @@ pub enum Asked {
     },
     /// What the canned route answers.
     Canned,
+    /// A row of the webhook `hook`, of JSON.
+    Webhook,
 }
 
 /// A load.
@@ -118,8 +120,12 @@ async fn ask(load: &HttpLoad, connection: u32, measures: &AtomicBool, stops: &At
         let (path, id) = match load.asked {
             Asked::Point { rows } => ("/api/sql", random.below(rows)),
             Asked::Canned => ("/canned", 0),
+            Asked::Webhook => ("/api/webhook/materialize/public/hook", random.below(u32::MAX)),
         };
-        let body = format!("{{\"query\":\"SELECT id, v FROM kv WHERE id = {id}\"}}");
+        let body = match load.asked {
+            Asked::Webhook => format!("{{\"id\":{id},\"v\":\"v{id:07}-000\"}}"),
+            Asked::Point { .. } | Asked::Canned => format!("{{\"query\":\"SELECT id, v FROM kv WHERE id = {id}\"}}"),
+        };
         request.clear();
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -130,7 +136,8 @@ async fn ask(load: &HttpLoad, connection: u32, measures: &AtomicBool, stops: &At
         let start = Instant::now();
         stream.write_all(&request).await?;
         let answer = answer(&mut stream, &mut input).await?;
-        ensure!(answer == point_answer(id).as_bytes(), "a wrong answer: {}", String::from_utf8_lossy(answer));
+        let expected = if load.asked == Asked::Webhook { String::new() } else { point_answer(id) };
+        ensure!(answer == expected.as_bytes(), "a wrong answer: {}", String::from_utf8_lossy(answer));
         if measures.load(Ordering::Relaxed) {
             latency.record(start.elapsed());
         }

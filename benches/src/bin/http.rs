@@ -25,17 +25,20 @@ use clap::Parser;
 enum Part {
     /// Point reads, beside the Postgres protocol and the same answers from memory.
     Reads,
+    /// Rows of a webhook, beside inserts by the Postgres protocol, one each.
+    Webhook,
     /// WebSockets on which nothing happens.
     Idle,
     /// Subscriptions to one view, few and many.
     Followers,
 }
 
-/// Measures point reads by HTTP, by the Postgres protocol, and the same answers from memory; idle WebSockets; followers of one view.
+/// Measures point reads by HTTP, by the Postgres protocol, and the same answers from memory; rows of a webhook; idle WebSockets; followers
+/// of one view.
 #[derive(Clone, Parser)]
 struct Arguments {
     /// What is measured.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Reads, Part::Idle, Part::Followers])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Reads, Part::Webhook, Part::Idle, Part::Followers])]
     only: Vec<Part>,
     /// WebSockets on which nothing happens.
     #[arg(long, default_value_t = 8_000)]
@@ -95,6 +98,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         let crowd = |count| Crowd { count, at_once: arguments.at_once };
         match part {
             Part::Reads => reads(arguments, &glimpse)?,
+            Part::Webhook => webhook(arguments, &glimpse)?,
             Part::Idle => {
                 let bytes = idle_websockets(&glimpse, crowd(arguments.idle))?;
                 println!("\n{} idle WebSockets: {:.1} kB each (bar 40)", arguments.idle, bytes / 1e3);
@@ -148,6 +152,39 @@ fn canned(addr: SocketAddr) -> Result<()> {
     Ok(())
 }
 
+fn http(arguments: &Arguments, server: SocketAddr, asked: Asked, seed: u64) -> Result<Measured> {
+    run(&HttpLoad {
+        server,
+        asked,
+        connections: arguments.connections,
+        threads: arguments.threads,
+        warmup: Duration::from_secs_f64(arguments.warmup),
+        duration: Duration::from_secs_f64(arguments.duration),
+        seed,
+    })
+}
+
+/// One row per request, durable when it is answered, beside INSERTs of one row.
+fn webhook(arguments: &Arguments, glimpse: &Server) -> Result<()> {
+    let mut session = Session::connect(&glimpse.endpoint)?;
+    session.execute("CREATE TABLE ins (id int4 NOT NULL, v text NOT NULL)")?;
+    session.execute("CREATE SOURCE hook FROM WEBHOOK BODY FORMAT JSON")?;
+    let http_addr = glimpse.http.context("an HTTP port")?;
+    println!("| rows of a webhook /s | p50 us | p99 us | INSERTs by the Postgres protocol /s |\n|--:|--:|--:|--:|");
+    let mut figures: [Vec<f64>; 2] = Default::default();
+    for seed in 0..arguments.rounds as u64 {
+        let Measured { per_second, latency } = http(arguments, http_addr, Asked::Webhook, seed)?;
+        let inserts = benches::run::run(&wire(arguments, glimpse, Workload::Insert, seed))?.writes_per_second;
+        let (p50, p99) = (latency.quantile_us(0.5), latency.quantile_us(0.99));
+        println!("| {per_second:.0} | {p50:.0} | {p99:.0} | {inserts:.0} |");
+        figures[0].push(per_second);
+        figures[1].push(inserts);
+    }
+    let [hook, inserts] = figures.map(|mut of| median(&mut of));
+    println!("\nof INSERTs by the Postgres protocol {:.2} (bar 0.8)", hook / inserts);
+    Ok(())
+}
+
 fn reads(arguments: &Arguments, glimpse: &Server) -> Result<()> {
     let mut session = Session::connect(&glimpse.endpoint)?;
     session.execute("CREATE TABLE kv (id int4 NOT NULL, v text NOT NULL)")?;
@@ -163,27 +200,15 @@ fn reads(arguments: &Arguments, glimpse: &Server) -> Result<()> {
         ensure!(Instant::now() < deadline, "the answers from memory are not served");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let http = |server, asked, seed| {
-        let (warmup, duration) = (arguments.warmup, arguments.duration);
-        run(&HttpLoad {
-            server,
-            asked,
-            connections: arguments.connections,
-            threads: arguments.threads,
-            warmup: Duration::from_secs_f64(warmup),
-            duration: Duration::from_secs_f64(duration),
-            seed,
-        })
-    };
     let http_addr = glimpse.http.context("an HTTP port")?;
     let mut figures: [Vec<f64>; 3] = Default::default();
     println!(
         "| answers from memory /s | point reads by HTTP /s | p50 us | p99 us | by the Postgres protocol /s |\n|--:|--:|--:|--:|--:|"
     );
     for seed in 0..arguments.rounds as u64 {
-        let memory = http(canned_addr, Asked::Canned, seed)?;
-        let Measured { per_second, latency } = http(http_addr, Asked::Point { rows: arguments.rows }, seed)?;
-        let wire = benches::run::run(&wire(arguments, glimpse, seed))?.reads_per_second;
+        let memory = http(arguments, canned_addr, Asked::Canned, seed)?;
+        let Measured { per_second, latency } = http(arguments, http_addr, Asked::Point { rows: arguments.rows }, seed)?;
+        let wire = benches::run::run(&wire(arguments, glimpse, Workload::Point, seed))?.reads_per_second;
         let (p50, p99) = (latency.quantile_us(0.5), latency.quantile_us(0.99));
         println!("| {:.0} | {per_second:.0} | {p50:.0} | {p99:.0} | {wire:.0} |", memory.per_second);
         for (of, figure) in figures.iter_mut().zip([memory.per_second, per_second, wire]) {
@@ -201,11 +226,11 @@ fn reads(arguments: &Arguments, glimpse: &Server) -> Result<()> {
     Ok(())
 }
 
-fn wire(arguments: &Arguments, glimpse: &Server, seed: u64) -> LoadConfig {
+fn wire(arguments: &Arguments, glimpse: &Server, workload: Workload, seed: u64) -> LoadConfig {
     LoadConfig {
         endpoint: glimpse.endpoint.clone(),
         plan: Plan {
-            workload: Workload::Point,
+            workload,
             protocol: Protocol::Simple,
             connections: arguments.connections,
             rows: arguments.rows,

@@ -6,7 +6,8 @@ use adapter::client::Client;
 use adapter::error::AdapterError;
 use adapter::session::Session;
 use adapter::startup::StartupParams;
-use arc_swap::ArcSwap;
+use crate::token::{TokenFiles, Tokens};
+use arc_swap::{ArcSwap, ArcSwapOption};
 use catalog::builtin::introspection::Encryption;
 use std::io;
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ pub struct Entrance {
     tls: Option<Tls>,
     rules: ArcSwap<Rules>,
     hba_file: Option<PathBuf>,
+    tokens: ArcSwapOption<Tokens>,
 }
 
 /// At which of a door's addresses somebody comes in.
@@ -64,11 +66,18 @@ impl Arrival {
 }
 
 impl Entrance {
-    /// Reads certificate and rules; without rules this machine is trusted, and nobody else is let in. Errors: what cannot be used.
-    pub fn open(client: Client, tls: Option<TlsFiles>, hba_file: Option<PathBuf>) -> io::Result<Entrance> {
+    /// Reads certificate, rules and the keys of tokens; without rules this machine is trusted, and nobody else is let in. Errors: what cannot
+    /// be used.
+    pub fn open(
+        client: Client,
+        tls: Option<TlsFiles>,
+        hba_file: Option<PathBuf>,
+        tokens: TokenFiles,
+    ) -> io::Result<Entrance> {
         let tls = tls.map(Tls::open).transpose()?;
         let rules = ArcSwap::from_pointee(read_rules(hba_file.as_deref())?);
-        Ok(Entrance { client, tls, rules, hba_file })
+        let tokens = ArcSwapOption::from_pointee(Tokens::open(tokens)?);
+        Ok(Entrance { client, tls, rules, hba_file, tokens })
     }
 
     /// Whose sessions are opened.
@@ -81,10 +90,20 @@ impl Entrance {
         self.tls.as_ref()
     }
 
-    /// Reads the rules and the certificate again, for connections to come. Errors: what cannot be used is left as it was.
+    /// Reads the rules, the certificate and the keys of tokens again, for connections to come. Errors: what cannot be used is left as it
+    /// was.
     pub fn reload(&self) -> io::Result<()> {
         let rules = read_rules(self.hba_file.as_deref()).map(|rules| self.rules.store(Arc::new(rules)));
-        rules.and(self.tls.as_ref().map_or(Ok(()), Tls::reload))
+        let tokens = match self.tokens.load().as_deref() {
+            Some(tokens) => Tokens::open(tokens.files().clone()).map(|tokens| self.tokens.store(tokens.map(Arc::new))),
+            None => Ok(()),
+        };
+        rules.and(tokens).and(self.tls.as_ref().map_or(Ok(()), Tls::reload))
+    }
+
+    /// Whose tokens are taken, if anybody's are.
+    pub fn tokens(&self) -> Option<Arc<Tokens>> {
+        self.tokens.load_full()
     }
 
     /// What this user has to show here; `None` if no rule lets it in.

@@ -1,6 +1,7 @@
 //! The server's flags. Each is also an environment variable.
 
 use clap::Parser;
+use door::token::ROLE_CLAIM;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,6 +82,21 @@ pub struct Config {
     /// and nobody else is let in
     #[arg(long, env = "GLIMPSE_HBA_FILE", value_name = "FILE")]
     pub hba_file: Option<PathBuf>,
+    /// The secret of bearer tokens that are signed by HS256: a file with at least 32 bytes
+    #[arg(long, env = "GLIMPSE_JWT_SECRET_FILE", value_name = "FILE")]
+    pub jwt_secret_file: Option<PathBuf>,
+    /// The public keys of bearer tokens that are signed by RS256 or ES256: a file with a JSON Web Key Set
+    #[arg(long, env = "GLIMPSE_JWT_JWKS_FILE", value_name = "FILE")]
+    pub jwt_jwks_file: Option<PathBuf>,
+    /// Who has to have made a bearer token: its claim iss
+    #[arg(long, env = "GLIMPSE_JWT_ISSUER", value_name = "TEXT")]
+    pub jwt_issuer: Option<String>,
+    /// For whom a bearer token has to be: its claim aud; without it, one that is for somebody is refused
+    #[arg(long, env = "GLIMPSE_JWT_AUDIENCE", value_name = "TEXT")]
+    pub jwt_audience: Option<String>,
+    /// The claim of a bearer token that names the role
+    #[arg(long, env = "GLIMPSE_JWT_ROLE_CLAIM", value_name = "NAME", default_value = ROLE_CLAIM)]
+    pub jwt_role_claim: String,
     /// How long a client may take to introduce itself, in milliseconds
     #[arg(long, env = "GLIMPSE_HANDSHAKE_TIMEOUT", default_value = "30000", value_name = "MS", value_parser = parse_ms)]
     pub handshake_timeout: Duration,

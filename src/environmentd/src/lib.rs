@@ -16,6 +16,7 @@ use config::Config;
 use door::entrance::Entrance;
 use door::server::Threads;
 use door::tls::TlsFiles;
+use door::token::TokenFiles;
 use http::Health;
 use logging::LogFilter;
 use ore::clock::Clock;
@@ -103,7 +104,14 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     .context("cannot start from what the data directory holds")?;
     log_filter.follow(&client);
     let tls = config.tls_cert.clone().zip(config.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
-    let entrance = Arc::new(Entrance::open(client.clone(), tls, config.hba_file.clone())?);
+    let tokens = TokenFiles {
+        secret: config.jwt_secret_file.clone(),
+        jwks: config.jwt_jwks_file.clone(),
+        issuer: config.jwt_issuer.clone(),
+        audience: config.jwt_audience.clone(),
+        role_claim: config.jwt_role_claim.clone(),
+    };
+    let entrance = Arc::new(Entrance::open(client.clone(), tls, config.hba_file.clone(), tokens)?);
     let wire = pgwire::server::serve(
         &ServerConfig {
             sql_addr: config.sql_listen_addr,

@@ -1,8 +1,9 @@
 //! Who sends a request, and whether a page of somebody else's has made a browser send it.
 //!
-//! Who: the name and password of `Authorization: Basic`, by the rules that hold for the Postgres door as well. Who names nobody is
-//! `materialize`, at the operators' port `mz_system`. A password comes in clear here, so that it is taken over TLS and from this machine
-//! only. It is proved once per connection; after that the connection has a keyed hash of what came.
+//! Who: the name and password of `Authorization: Basic`, or the token of `Bearer`, by the rules that hold for the Postgres door as well. Who
+//! names nobody is `materialize`, at the operators' port `mz_system`. A password comes in clear here, and so does a token, so that they are
+//! taken over TLS and from this machine only. A password is proved once per connection; after that the connection has a keyed hash of what
+//! came. A token is looked at each time: it may have expired.
 //!
 //! Whose page: a browser that was given our name by a stranger (`Host`), or sends what a stranger's page asks for (`Origin`), acts for its
 //! user, who may be trusted by rule. Both are refused unless configured.
@@ -31,6 +32,17 @@ const OPERATOR: &str = "mz_system";
 /// Where a browser says that the page is that sends a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// What somebody shows.
+#[derive(Debug)]
+pub(crate) enum Shown {
+    /// Nothing.
+    Nothing,
+    /// A name and a password.
+    Password(String, String),
+    /// A token, which somebody else has signed.
+    Token(String),
+}
+
 /// The key of what connections remember of passwords; of this process alone.
 static KEY: LazyLock<[u8; 32]> = LazyLock::new(rand::random);
 
@@ -48,23 +60,24 @@ pub(crate) async fn identify(
     database: Option<String>,
 ) -> Result<(Arc<Entrance>, String, String), Refusal> {
     let host = check_visit(visitor, request)?;
-    admit(visitor, host, basic(&request.headers)?, database).await
+    admit(visitor, host, shown(&request.headers)?, database).await
 }
 
-/// Who it is by name and password, and where it wants to go. Errors: 401 of a name or password that is wrong or missing, 403 of who is not
-/// let in, 503 before SQL is served.
+/// Who it is by what it shows, and where it wants to go. Errors: 401 of what is wrong or missing, 403 of who is not let in, 503 before SQL is
+/// served.
 pub(crate) async fn admit(
     visitor: &Visitor,
     host: &str,
-    credentials: Option<(String, String)>,
+    shown: Shown,
     database: Option<String>,
 ) -> Result<(Arc<Entrance>, String, String), Refusal> {
     let entrance = visitor.shared.entrance()?;
     let arrival = &visitor.arrival;
-    let user = match (&credentials, arrival.port) {
-        (Some((user, _)), _) => user.clone(),
-        (None, Port::External) => NOBODY.to_owned(),
-        (None, Port::Internal) => OPERATOR.to_owned(),
+    let user = match (&shown, arrival.port) {
+        (Shown::Password(user, _), _) => user.clone(),
+        (Shown::Token(token), _) => vouched_for(arrival, entrance, token)?,
+        (Shown::Nothing, Port::External) => NOBODY.to_owned(),
+        (Shown::Nothing, Port::Internal) => OPERATOR.to_owned(),
     };
     let database = entrance.client().database_for(&user, database);
     match entrance.method_for(arrival, &user, &database) {
@@ -73,13 +86,15 @@ pub(crate) async fn admit(
             let message = format!("no rule lets user \"{user}\" in from host \"{from}\" to database \"{database}\"");
             Err(denied(message))
         }
+        // No page of a stranger has a token.
+        Some(_) if matches!(shown, Shown::Token(_)) => Ok((Arc::clone(entrance), user, database)),
         Some(Method::Trust) => {
             check_host(&visitor.shared, host)?;
             Ok((Arc::clone(entrance), user, database))
         }
         Some(Method::ScramSha256 | Method::Password) => {
-            let Some((user, password)) = credentials else {
-                return Err(wrong("a name and a password are needed".to_owned()));
+            let Shown::Password(user, password) = shown else {
+                return Err(wrong("a name and a password are needed, or a token".to_owned()));
             };
             prove(visitor, entrance, &user, password).await?;
             Ok((Arc::clone(entrance), user, database))
@@ -90,9 +105,7 @@ pub(crate) async fn admit(
 /// Checks a password, unless this connection has shown it before.
 async fn prove(visitor: &Visitor, entrance: &Entrance, user: &str, password: String) -> Result<(), Refusal> {
     let arrival = &visitor.arrival;
-    if !arrival.is_encrypted && !arrival.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
-        return Err(denied("a password is taken over TLS only: use https".to_owned()));
-    }
+    check_unheard(arrival, "a password")?;
     // A password that was changed since, or has run out, is not known any more.
     let Credentials { verifier, refusal } = entrance.client().credentials(user);
     let hash = keyed_hash(user, &password, &verifier.to_string());
@@ -116,6 +129,24 @@ async fn prove(visitor: &Visitor, entrance: &Entrance, user: &str, password: Str
     }
 }
 
+/// Refuses what others on the way could have heard.
+fn check_unheard(arrival: &Arrival, what: &str) -> Result<(), Refusal> {
+    match arrival.is_encrypted || arrival.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
+        true => Ok(()),
+        false => Err(denied(format!("{what} is taken over TLS only: use https"))),
+    }
+}
+
+/// The role that a token names. Errors: 401 of one that is nobody's.
+fn vouched_for(arrival: &Arrival, entrance: &Entrance, token: &str) -> Result<String, Refusal> {
+    check_unheard(arrival, "a token")?;
+    let Some(tokens) = entrance.tokens() else { return Err(wrong("nobody's tokens are taken here".to_owned())) };
+    tokens.role_of(token).map_err(|why| {
+        tracing::info!(peer = ?arrival.peer, %why, "a token was refused");
+        wrong("the token is not valid".to_owned())
+    })
+}
+
 /// Of what was shown, and what it was compared with.
 fn keyed_hash(user: &str, password: &str, verifier: &str) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(&*KEY).expect("a key of any length will do");
@@ -134,20 +165,23 @@ fn wrong(message: String) -> Refusal {
     Refusal::new(StatusCode::UNAUTHORIZED, SqlState::INVALID_PASSWORD, message)
 }
 
-/// Name and password, if they were sent. Errors: 400 of a header that is none, 401 of a scheme that is not known.
-fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Refusal> {
-    let Some(value) = single(headers, header::AUTHORIZATION)? else { return Ok(None) };
+/// What a request shows. Errors: 400 of a header that is none, 401 of a scheme that is not known.
+fn shown(headers: &HeaderMap) -> Result<Shown, Refusal> {
+    let Some(value) = single(headers, header::AUTHORIZATION)? else { return Ok(Shown::Nothing) };
     let Some((scheme, encoded)) = value.split_once(' ') else {
         return Err(Refusal::malformed("the header Authorization is malformed"));
     };
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Ok(Shown::Token(encoded.trim().to_owned()));
+    }
     if !scheme.eq_ignore_ascii_case("basic") {
-        return Err(wrong(format!("Authorization: {scheme:.20} is not known here, Basic is")));
+        return Err(wrong(format!("Authorization: {scheme:.20} is not known here, Basic and Bearer are")));
     }
     let malformed = || Refusal::malformed("Authorization: Basic is not followed by a name and a password in base64");
     let decoded = BASE64_STANDARD.decode(encoded.trim()).map_err(|_| malformed())?;
     let decoded = String::from_utf8(decoded).map_err(|_| malformed())?;
     let (user, password) = decoded.split_once(':').ok_or_else(malformed)?;
-    Ok(Some((user.to_owned(), password.to_owned())))
+    Ok(Shown::Password(user.to_owned(), password.to_owned()))
 }
 
 /// The value of a header that may come once.

@@ -7,7 +7,7 @@
 //!
 //! A client that hangs up ends what it has asked for. One that does not read makes its statement wait.
 
-use crate::identify::{admit, check_visit};
+use crate::identify::{Shown, admit, check_visit};
 use crate::json;
 use crate::outlet::{Outlet, PIECE_BYTES};
 use crate::printing::{elsewhere, send};
@@ -51,9 +51,11 @@ const REASON_BYTES_MAX: usize = 120;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Introduction {
-    user: String,
+    user: Option<String>,
     #[serde(default)]
     password: String,
+    /// Instead of both.
+    token: Option<String>,
     #[serde(default)]
     options: BTreeMap<String, Value>,
 }
@@ -105,11 +107,16 @@ async fn introduce(inlet: &mut Inlet, visitor: &Visitor, host: &str) -> Result<O
     let turn = visitor.shared.introductions.acquire().await;
     let Some(message) = inlet.next().await else { return Ok(None) };
     drop(turn);
-    let Introduction { user, password, options } = serde_json::from_slice(&message).map_err(|error| {
-        Refusal::malformed(format!("the first message says who comes, as user and password: {error}"))
+    let Introduction { user, password, token, options } = serde_json::from_slice(&message).map_err(|error| {
+        Refusal::malformed(format!("the first message says who comes, as user and password, or token: {error}"))
     })?;
+    let shown = match (user, token) {
+        (Some(user), None) => Shown::Password(user, password),
+        (None, Some(token)) if password.is_empty() => Shown::Token(token),
+        _ => return Err(Refusal::malformed("the first message has either a user, with or without a password, or a token")),
+    };
     let (database, options) = session_options(options)?;
-    let (entrance, user, database) = admit(visitor, host, Some((user, password)), database).await?;
+    let (entrance, user, database) = admit(visitor, host, shown, database).await?;
     Ok(Some(entrance.connect(&visitor.arrival, user, database, options)?))
 }
 

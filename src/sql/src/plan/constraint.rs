@@ -52,11 +52,6 @@ pub(super) fn bind_check(ctx: &PlanContext<'_>, check: &sp::Expr, schema: &DFSch
     if has_subquery(check) {
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot use subquery in check constraint"));
     }
-    bind_condition(ctx, check, schema)
-}
-
-/// The same of a condition that has no subquery.
-pub(super) fn bind_condition(ctx: &PlanContext<'_>, check: &sp::Expr, schema: &DFSchema) -> Result<Expr, SqlError> {
     let dependencies = Dependencies::new();
     let resolver = dependencies.resolver(ctx);
     let expr = plan_condition(check, schema, (Clause::Check, "CHECK"), &resolver, &mut Params::none())?;

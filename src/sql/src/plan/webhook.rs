@@ -1,6 +1,6 @@
 //! Webhooks: the condition, bound over one row of what it reads, and the statement that makes one.
 
-use super::constraint::bind_condition;
+use super::constraint::bind_check;
 use super::{CatalogView, PlanContext};
 use crate::webhook::{InputDef, WebhookCheckDef, WebhookDef};
 use datafusion::common::DFSchema;
@@ -24,7 +24,7 @@ pub fn plan_webhook_check(ctx: &PlanContext<'_>, check: &WebhookCheckDef) -> Res
     let headers = check.inputs.iter().filter(|input| input.of == CheckOf::Headers);
     let headers: Vec<&str> = headers.map(|input| input.name.as_str()).collect();
     as_texts(&mut condition, &headers);
-    bind_condition(&ctx, &condition, &schema)
+    bind_check(&ctx, &condition, &schema)
 }
 
 /// Has `headers -> name` be a text: headers are texts, and in Materialize a map of these.

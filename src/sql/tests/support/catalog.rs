@@ -93,6 +93,7 @@ fn items() -> Vec<Arc<ItemRef>> {
         defaults: defaults.iter().map(|default| default.map(str::to_owned)).collect(),
         constraints: Vec::new(),
         key_index: true,
+        webhook: None,
     };
     let def = |query: &str| ViewDef {
         query: query.to_owned(),
