@@ -70,8 +70,8 @@ impl Http {
         Ok(self.stream.get_mut().write_all(&request)?)
     }
 
-    /// The answer to what was sent.
-    pub fn answer(&mut self) -> anyhow::Result<Answer> {
+    /// The head of the answer to what was sent.
+    pub fn head(&mut self) -> anyhow::Result<Answer> {
         let status = self.line()?;
         let status = status.split(' ').nth(1).with_context(|| format!("no status: {status:?}"))?.parse()?;
         let mut headers = Vec::new();
@@ -80,7 +80,12 @@ impl Http {
             let Some((name, value)) = line.split_once(':') else { break };
             headers.push((name.to_lowercase(), value.trim().to_owned()));
         }
-        let mut answer = Answer { status, headers, body: Vec::new(), is_whole: true };
+        Ok(Answer { status, headers, body: Vec::new(), is_whole: true })
+    }
+
+    /// The answer to what was sent.
+    pub fn answer(&mut self) -> anyhow::Result<Answer> {
+        let mut answer = self.head()?;
         answer.is_whole = match (answer.header("transfer-encoding"), answer.header("content-length")) {
             (Some("chunked"), _) => self.chunks(&mut answer.body).is_ok(),
             (None, Some(length)) => {

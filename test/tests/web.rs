@@ -5,6 +5,7 @@ mod web {
     mod copy;
     mod events;
     mod once;
+    mod openapi;
     mod webhook;
     mod websocket;
 }

@@ -8,8 +8,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use axum::Router;
-use axum::routing::post;
 use benches::admin::Session;
 use benches::driver::{Plan, Verify};
 use benches::followers::{Crowd, Followed, followers, idle_websockets};
@@ -19,6 +17,7 @@ use benches::run::LoadConfig;
 use benches::servers::{Server, free_port};
 use benches::workload::{Protocol, Workload};
 use clap::Parser;
+use web::api::Routes;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -137,13 +136,15 @@ fn median(of: &mut [f64]) -> f64 {
 fn canned(addr: SocketAddr) -> Result<()> {
     let (server, _threads) = door::server::Server::start(0)?;
     let answer = || async { ([(axum::http::header::CONTENT_TYPE, "application/json")], point_answer(0)) };
+    let told = serde_json::json!({ "responses": {} });
     let others =
-        web::server::Others { external: Router::new().route("/canned", post(answer)), internal: Router::new() };
+        web::server::Others { external: Routes::default().post("/canned", answer, told), internal: Routes::default() };
     let config = web::server::Config {
         addr,
         internal_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         request_bytes_max: 1 << 20,
         origins: Vec::new(),
+        requests_per_address: 0,
         subscribe_history: Duration::ZERO,
     };
     web::server::serve(config, &server, others)?;

@@ -119,12 +119,7 @@ impl Seat {
     ///
     /// # Cancellation
     /// A write that was handed to the committer still commits.
-    pub async fn copy_done_once(
-        &mut self,
-        copy: Box<CopyIn>,
-        key: &Key,
-        answer: Vec<u8>,
-    ) -> Result<Tag, AdapterError> {
+    pub async fn copy_done_once(&mut self, copy: Box<CopyIn>, key: &Key, answer: Vec<u8>) -> Result<Tag, AdapterError> {
         let notes = answered_with(&self.shared, key, answer);
         self.transaction.notes = self.noted(notes)?;
         self.copy_done(copy).await

@@ -2,11 +2,11 @@
 
 use crate::hba::{Guest, Method, Rules};
 use crate::tls::{Identity, Tls, TlsFiles, encryption};
+use crate::token::{TokenFiles, Tokens};
 use adapter::client::Client;
 use adapter::error::AdapterError;
 use adapter::session::Session;
 use adapter::startup::StartupParams;
-use crate::token::{TokenFiles, Tokens};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use catalog::builtin::introspection::Encryption;
 use std::io;

@@ -152,7 +152,9 @@ fn public_key(jwk: &Jwk) -> Option<PublicKey> {
     }
     let algorithm = match (&jwk.algorithm, jwk.common.key_algorithm) {
         (AlgorithmParameters::RSA(_), None | Some(KeyAlgorithm::RS256)) => Algorithm::RS256,
-        (AlgorithmParameters::EllipticCurve(key), None | Some(KeyAlgorithm::ES256)) if key.curve == EllipticCurve::P256 => {
+        (AlgorithmParameters::EllipticCurve(key), None | Some(KeyAlgorithm::ES256))
+            if key.curve == EllipticCurve::P256 =>
+        {
             Algorithm::ES256
         }
         _ => return None,

@@ -65,6 +65,9 @@ pub struct Config {
     #[arg(long = "http-allowed-origin", env = "GLIMPSE_HTTP_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ';',
           value_parser = parse_origin)]
     pub http_allowed_origins: Vec<String>,
+    /// HTTP requests of one address that may be under way at a time; any number if 0
+    #[arg(long, env = "GLIMPSE_HTTP_REQUESTS_PER_ADDRESS", default_value_t = 4096, value_name = "N")]
+    pub http_requests_per_address: usize,
     /// How long what was told to a reader of events is kept after the reader has gone, for one that goes on there
     #[arg(long, env = "GLIMPSE_HTTP_SUBSCRIBE_HISTORY", default_value = "60s", value_parser = parse_ms)]
     pub http_subscribe_history: Duration,

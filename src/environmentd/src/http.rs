@@ -3,16 +3,16 @@
 //! Served from the first moment on: a server that waits for its stores, or for another that owns them, is alive and not ready.
 
 use adapter::client::Client;
-use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use ore::metrics::{Gauge, GaugeVec, Registry};
+use serde_json::json;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use web::api::{self, Routes};
 use web::server::Others;
 
 /// Samples per second of a CPU profile: a prime, so as not to beat with anything periodic.
@@ -70,8 +70,26 @@ impl Health {
 
     /// What is served: health for everybody, everything for operators.
     pub fn routes(&self) -> Others {
-        let health = || Router::new().route("/api/livez", get(alive)).route("/api/readyz", get(ready));
-        let operators = health().route("/metrics", get(metrics)).route("/prof/cpu", get(profile));
+        let told = |summary: &str, form: &str| {
+            let content = json!({ form: {} });
+            let answered = |description: &str| json!({ "description": description, "content": content });
+            json!({ "summary": summary, "security": [{}], "responses": { "200": answered(summary) } })
+        };
+        let mut readiness = told("Whether SQL is served, reads and writes", "text/plain");
+        readiness["responses"]["503"] = json!({ "description": "Why not", "content": { "text/plain": {} } });
+        let mut sampled = told("A flame graph of where the server computes", "image/svg+xml");
+        sampled["parameters"] = json!([api::query("seconds", false, "For how long it is looked at")]);
+        sampled["responses"]["default"] =
+            json!({ "description": "Why there is none", "content": { "text/plain": {} } });
+        let health = || {
+            let alive_told = told("That the process lives", "text/plain");
+            Routes::default().get("/api/livez", alive, alive_told).get("/api/readyz", ready, readiness.clone())
+        };
+        let operators = health().get("/metrics", metrics, told("Metrics, as Prometheus has them", "text/plain")).get(
+            "/prof/cpu",
+            profile,
+            sampled,
+        );
         Others {
             external: health().with_state(Arc::clone(&self.0)),
             internal: operators.with_state(Arc::clone(&self.0)),

@@ -64,6 +64,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
             internal_addr: config.internal_http_listen_addr,
             request_bytes_max: config.request_bytes_max,
             origins: config.http_allowed_origins.clone(),
+            requests_per_address: config.http_requests_per_address,
             subscribe_history: config.http_subscribe_history,
         },
         &server,

@@ -16,9 +16,7 @@ use subtle::ConstantTimeEq;
 pub(crate) fn declare(library: &mut Library) {
     library.add("digest(text, text) bytea", |_, a| digest(text(a, 0).as_bytes(), text(a, 1)));
     library.add("digest(bytea, text) bytea", |_, a| digest(bytes(a, 0), text(a, 1)));
-    library.add("hmac(text, text, text) bytea", |_, a| {
-        hmac(text(a, 0).as_bytes(), text(a, 1).as_bytes(), text(a, 2))
-    });
+    library.add("hmac(text, text, text) bytea", |_, a| hmac(text(a, 0).as_bytes(), text(a, 1).as_bytes(), text(a, 2)));
     library.add("hmac(bytea, bytea, text) bytea", |_, a| hmac(bytes(a, 0), bytes(a, 1), text(a, 2)));
     // In a time that tells nothing but whether they have the same length.
     library.add("constant_time_eq(text, text) bool", |_, a| {

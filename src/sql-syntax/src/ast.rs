@@ -34,9 +34,7 @@ pub use isolation::IsolationLevel;
 pub use recursion::{limit_of, mark, print_query};
 pub use secret::{AlterSecret, CreateSecret, NewPassword, Secret, SecretValue};
 pub use sequence::{AlterSequence, Bound, ColumnSequence, CreateSequence, Identity, Overriding, SequenceOptions};
-pub use webhook::{
-    BodyFormat, CheckInput, CheckOf, CreateWebhook, CsvBody, HeaderFilter, MappedHeader, WebhookCheck,
-};
+pub use webhook::{BodyFormat, CheckInput, CheckOf, CreateWebhook, CsvBody, HeaderFilter, MappedHeader, WebhookCheck};
 
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]

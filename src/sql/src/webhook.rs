@@ -78,9 +78,11 @@ impl WebhookDef {
             BodyFormat::Csv(csv) => csv.columns.iter().map(|name| (name.clone(), PgType::Text, true)).collect(),
         };
         columns.extend(self.headers.as_ref().map(|_| (HEADERS.to_owned(), PgType::Jsonb, false)));
-        columns.extend(self.mapped.iter().map(|mapped| {
-            (mapped.column.clone(), if mapped.bytes { PgType::Bytea } else { PgType::Text }, true)
-        }));
+        columns.extend(
+            self.mapped
+                .iter()
+                .map(|mapped| (mapped.column.clone(), if mapped.bytes { PgType::Bytea } else { PgType::Text }, true)),
+        );
         columns
     }
 }

@@ -4,6 +4,7 @@
 //! `Content-Type`: lines of CSV or of JSON objects, a stream of Arrow batches, or a Parquet file, which has to be there whole before
 //! it can be read. Which columns they have is said by the table (`t(a, b)`), or by them: by the first line, or by names.
 
+use crate::api;
 use crate::identify::single;
 use crate::json;
 use crate::messages::Messages;
@@ -38,6 +39,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pgrepr::copy::reader::{CopyError, CopyReader};
 use pgrepr::copy::{CopyFormat, CopyOptions};
 use repr::sqlstate::SqlState;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -78,6 +80,24 @@ fn form_of(headers: &HeaderMap) -> Result<Form, Refusal> {
                            application/vnd.apache.parquet, and the body has to say so: Content-Type";
             return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, SqlState::FEATURE_NOT_SUPPORTED, message));
         }
+    })
+}
+
+/// What is told of it.
+pub(crate) fn told() -> Value {
+    json!({
+        "summary": "Loads rows, as a transaction",
+        "parameters": [
+            api::query("table", true, "The table as in SQL: t, s.t, t(a, b)"), api::options(), api::idempotency_key(),
+        ],
+        "requestBody": { "required": true, "content": {
+            "text/csv": {}, "application/x-ndjson": {}, "application/vnd.apache.arrow.stream": {},
+            "application/vnd.apache.parquet": {},
+        } },
+        "responses": {
+            "200": { "description": "How many rows there were", "content": { "application/json": {} } },
+            "default": api::refused(),
+        },
     })
 }
 

@@ -33,7 +33,8 @@ const OPERATOR: &str = "mz_system";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What somebody shows.
-#[derive(Debug)]
+#[derive(PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) enum Shown {
     /// Nothing.
     Nothing,
@@ -257,20 +258,20 @@ mod tests {
 
     #[test]
     fn names_and_passwords_are_taken_apart() {
-        let of = |value: &str| basic(&headers(&[(header::AUTHORIZATION, value)]));
+        let of = |value: &str| shown(&headers(&[(header::AUTHORIZATION, value)]));
+        let password = |user: &str, password: &str| Shown::Password(user.to_owned(), password.to_owned());
         let encoded = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
-        for (text, user, password) in [("ada:x", "ada", "x"), ("a::b:", "a", ":b:"), ("é:ü", "é", "ü"), (":", "", "")]
-        {
-            let found = of(&encoded(text)).expect("well-formed");
-            assert_eq!(found, Some((user.to_owned(), password.to_owned())), "{text}");
+        for (text, user, word) in [("ada:x", "ada", "x"), ("a::b:", "a", ":b:"), ("é:ü", "é", "ü"), (":", "", "")] {
+            assert_eq!(of(&encoded(text)).expect("well-formed"), password(user, word), "{text}");
         }
-        assert_eq!(of(&encoded("a:b").replace("Basic", "bAsIc")).expect("well-formed"), Some(("a".into(), "b".into())));
-        assert!(basic(&HeaderMap::new()).expect("nothing is there").is_none());
-        for value in ["", "Basic", "Basic ", "Basic !!!", "Basic YQ==", "Bearer x", "Basic /w=="] {
+        assert_eq!(of(&encoded("a:b").replace("Basic", "bAsIc")).expect("well-formed"), password("a", "b"));
+        assert_eq!(of("bearer x.y.z").expect("well-formed"), Shown::Token("x.y.z".to_owned()));
+        assert_eq!(shown(&HeaderMap::new()).expect("nothing is there"), Shown::Nothing);
+        for value in ["", "Basic", "Basic ", "Basic !!!", "Basic YQ==", "Bearer", "Digest x", "Basic /w=="] {
             assert!(of(value).is_err(), "{value}");
         }
         let twice = headers(&[(header::AUTHORIZATION, &encoded("a:b")), (header::AUTHORIZATION, &encoded("c:d"))]);
-        assert!(basic(&twice).is_err());
+        assert!(shown(&twice).is_err());
     }
 
     #[test]

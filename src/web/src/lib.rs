@@ -2,8 +2,9 @@
 //!
 //! Where it sits: beside `pgwire`, over the statement API (`adapter::answer`) and `door`. It translates and decides nothing.
 //!
-//! - [`server`]: the ports, and a connection from its first byte to its last;
+//! - [`server`]: the ports, and a connection from its first byte to its last; [`api`]: the routes, and what is told of them;
 //! - `visitor`: what is kept of a connection between two requests: who it has proved to be, and sessions with their plans;
+//! - `crowd`: how many requests of one address are under way;
 //! - `identify`: who sends a request, and whether a page of somebody else's has made a browser send it;
 //! - `sql`: `POST /api/sql`: what is asked (`request`), which form the answer has (`format`): the results of any statements (`results`), or the
 //!   rows of one (`single`); `statements` runs them one after the other;
@@ -19,7 +20,9 @@
 //! - A body is finished only if all of it was told: what fails after the first byte breaks the connection.
 //! - A session that is not as new is never used for another request.
 
+pub mod api;
 mod copy;
+mod crowd;
 mod csv;
 mod events;
 mod format;

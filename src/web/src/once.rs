@@ -36,7 +36,8 @@ impl Print {
             return Err(Refusal::malformed(message));
         }
         let mut hash = Sha256::new();
-        let said = [header::ACCEPT, header::CONTENT_TYPE].map(|name| parts.headers.get(name).map(HeaderValue::as_bytes));
+        let said =
+            [header::ACCEPT, header::CONTENT_TYPE].map(|name| parts.headers.get(name).map(HeaderValue::as_bytes));
         let address = parts.uri.path_and_query().map_or("", |address| address.as_str());
         let [accepted, sent] = said.map(Option::unwrap_or_default);
         for part in [parts.method.as_str().as_bytes(), address.as_bytes(), accepted, sent] {

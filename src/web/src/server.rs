@@ -6,18 +6,21 @@
 //! Strangers may open any number of connections and send little or nothing: one that is one too many is closed at once, and one whose next
 //! request does not come in time is closed, whether it is half a request or none.
 
+use crate::api::Routes;
 use crate::copy;
+use crate::crowd::Crowd;
 use crate::events::LAST_EVENT_ID;
 use crate::once::{IDEMPOTENCY_KEY, REPLAYED};
 use crate::shared::Shared;
 use crate::single::COMMAND_TAG;
 use crate::sql;
+use crate::told::Refusal;
 use crate::visitor::{GOODBYE, Present, Visitor};
 use crate::webhook;
 use crate::websocket;
 use axum::Router;
-use axum::http::{HeaderValue, Method, header};
-use axum::routing::{get, post};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::IntoResponse;
 use door::entrance::{Arrival, Entrance, Port};
 use door::server::{Server, listen};
 use hyper::body::Incoming;
@@ -26,6 +29,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use repr::sqlstate::SqlState;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -71,6 +75,8 @@ pub struct Config {
     pub request_bytes_max: usize,
     /// Pages of these origins (`https://example.com`) may send requests.
     pub origins: Vec<String>,
+    /// Requests of one address that may be under way; any number if 0.
+    pub requests_per_address: usize,
     /// How long what was told in events is kept for who comes back, if a request does not say.
     pub subscribe_history: Duration,
 }
@@ -78,9 +84,9 @@ pub struct Config {
 /// What else is served, by port.
 pub struct Others {
     /// For everybody.
-    pub external: Router,
+    pub external: Routes,
     /// For operators.
-    pub internal: Router,
+    pub internal: Routes,
 }
 
 /// The door, which opens when SQL is served.
@@ -112,27 +118,28 @@ impl Handle {
 pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Handle> {
     let (external, internal) = (listen(config.addr)?, listen(config.internal_addr)?);
     let (addr, internal_addr) = (external.local_addr()?, internal.local_addr()?);
-    let Config { request_bytes_max, origins, subscribe_history, .. } = config;
+    let Config { request_bytes_max, origins, requests_per_address, subscribe_history, .. } = config;
     // Who has no friends tells browsers of none.
     let cross_origin = if origins.is_empty() { None } else { Some(cross_origin(&origins)?) };
     let introductions = Semaphore::new(INTRODUCTIONS_MAX);
-    let shared =
-        Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins, subscribe_history, introductions });
-    let ours = || {
-        let router = Router::new()
-            .route("/api/sql", post(sql::sql))
-            .route("/api/subscribe", get(sql::subscribe))
-            .route("/api/copy", post(copy::copy))
-            .route("/api/webhook/{database}/{schema}/{name}", post(webhook::webhook))
-            .route("/api/experimental/sql", get(websocket::websocket));
+    let (entrance, crowd) = (OnceLock::new(), Crowd::new(requests_per_address));
+    let shared = Arc::new(Shared { entrance, request_bytes_max, origins, subscribe_history, crowd, introductions });
+    let ours = |others: Routes| {
+        let ours = Routes::default()
+            .post("/api/sql", sql::sql, sql::told())
+            .get("/api/subscribe", sql::subscribe, sql::subscribe_told())
+            .post("/api/copy", copy::copy, copy::told())
+            .post("/api/webhook/{database}/{schema}/{name}", webhook::webhook, webhook::told())
+            .get("/api/experimental/sql", websocket::websocket, websocket::told());
+        let router = ours.merge(others).into_router();
         match &cross_origin {
             Some(cross_origin) => router.layer(cross_origin.clone()),
             None => router,
         }
     };
     for (name, listener, port, router) in [
-        ("accept_http", external, Port::External, ours().merge(others.external)),
-        ("accept_internal_http", internal, Port::Internal, ours().merge(others.internal)),
+        ("accept_http", external, Port::External, ours(others.external)),
+        ("accept_internal_http", internal, Port::Internal, ours(others.internal)),
     ] {
         let visited = Visited {
             server: server.clone(),
@@ -158,6 +165,12 @@ fn cross_origin(origins: &[String]) -> io::Result<CorsLayer> {
         .allow_headers([header::ACCEPT, header::AUTHORIZATION, header::CONTENT_TYPE, LAST_EVENT_ID, IDEMPOTENCY_KEY])
         .expose_headers([COMMAND_TAG, REPLAYED])
         .max_age(PREFLIGHT_AGE))
+}
+
+/// What is told to an address of which too many requests are under way.
+fn too_many() -> Refusal {
+    let message = "too many requests from this address are under way";
+    Refusal::new(StatusCode::TOO_MANY_REQUESTS, SqlState::TOO_MANY_CONNECTIONS, message)
 }
 
 /// A port.
@@ -210,13 +223,20 @@ impl Visited {
         let (router, compressing, of) = (self.router.clone(), self.compressing.clone(), Arc::clone(&visitor));
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(Arc::clone(&of));
-            let router = if request.headers().contains_key(header::ACCEPT_ENCODING) { &compressing } else { &router };
-            let answering = TowerToHyperService::new(router.clone()).call(request);
+            let turn = of.turn();
             // Of HTTP/1.1 hyper knows whether something is being answered.
             let noted = is_http2.then(|| of.noted());
+            let answering = turn.is_some().then(|| {
+                let compresses = request.headers().contains_key(header::ACCEPT_ENCODING);
+                let router = if compresses { &compressing } else { &router };
+                TowerToHyperService::new(router.clone()).call(request)
+            });
             async move {
-                let _noted = noted;
-                answering.await
+                let _under_way = (noted, turn);
+                match answering {
+                    Some(answering) => answering.await,
+                    None => Ok(too_many().into_response()),
+                }
             }
         });
         let served = async {

@@ -1,5 +1,6 @@
 //! What every connection shares.
 
+use crate::crowd::Crowd;
 use crate::told::Refusal;
 use axum::http::StatusCode;
 use door::entrance::Entrance;
@@ -18,6 +19,8 @@ pub(crate) struct Shared {
     pub(crate) origins: Vec<String>,
     /// How long what was told in events is kept after its reader has gone, if a request does not say.
     pub(crate) subscribe_history: Duration,
+    /// Where requests come from.
+    pub(crate) crowd: Crowd,
     /// WebSockets may be introduced, so many at a time.
     pub(crate) introductions: Semaphore,
 }

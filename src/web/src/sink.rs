@@ -132,7 +132,8 @@ where
     F: Future<Output = (Sink, Result<(), Refusal>)> + Send + 'static,
 {
     let (tx, mut pieces) = mpsc::channel(1);
-    let mut work: Work = Box::pin(write(Sink { buffer: Vec::new(), head: Some(head), pieces: tx, sent: 0, held: None }));
+    let mut work: Work =
+        Box::pin(write(Sink { buffer: Vec::new(), head: Some(head), pieces: tx, sent: 0, held: None }));
     tokio::select! {
         biased;
         piece = pieces.recv() => match piece {

@@ -1,5 +1,6 @@
 //! `POST /api/sql`: statements in, their results out. A request is a transaction of its own. `GET /api/subscribe`: events out.
 
+use crate::api;
 use crate::events;
 use crate::format::{Format, Shape};
 use crate::identify::{self, identify};
@@ -23,10 +24,58 @@ use axum::response::Response;
 use door::entrance::Entrance;
 use ore::memory::Reservation;
 use repr::sqlstate::SqlState;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// How long what was told is kept for who comes back: a parameter of the session.
 const HISTORY: &str = "subscribe_history";
+
+/// What is told of `POST /api/sql`.
+pub(crate) fn told() -> Value {
+    let query = json!({ "type": "string" });
+    json!({
+        "summary": "Runs statements, as a transaction",
+        "parameters": [api::options(), api::idempotency_key()],
+        "requestBody": { "required": true, "content": { "application/json": { "schema": { "oneOf": [
+            { "type": "object", "required": ["query"], "properties": { "query": query } },
+            { "type": "object", "required": ["queries"], "properties": { "queries": { "type": "array", "items": {
+                "type": "object", "required": ["query"],
+                "properties": { "query": query, "params": { "type": "array", "items": {} } },
+            } } } },
+        ] } } } },
+        "responses": {
+            "200": {
+                "description": "Results of all statements, or the rows of one in the form that is accepted",
+                "content": {
+                    "application/json": { "schema": { "type": "object", "properties": { "results": {
+                        "type": "array", "items": { "type": "object" },
+                    } } } },
+                    "application/x-ndjson": {}, "text/csv": {}, "application/vnd.apache.arrow.stream": {},
+                    "text/event-stream": {},
+                },
+            },
+            "default": api::refused(),
+        },
+    })
+}
+
+/// What is told of `GET /api/subscribe`.
+pub(crate) fn subscribe_told() -> Value {
+    json!({
+        "summary": "Follows what a SUBSCRIBE does, as events",
+        "parameters": [
+            api::query("query", true, "The SUBSCRIBE"),
+            api::options(),
+            { "name": "Last-Event-ID", "in": "header", "required": false, "schema": { "type": "string" },
+              "description": "Behind which event it goes on" },
+        ],
+        "responses": {
+            "200": { "description": "Events", "content": { "text/event-stream": {} } },
+            "410": { "description": "What was told since is not known any more: begin anew, without an id" },
+            "default": api::refused(),
+        },
+    })
+}
 
 /// What a request is answered with.
 enum Asked {

@@ -1,5 +1,6 @@
 //! What is kept of a connection between two requests: who it has proved to be, and sessions, for their plans.
 
+use crate::crowd::{Origin, Turn};
 use crate::shared::Shared;
 use crate::told::Refusal;
 use adapter::seat::Seat;
@@ -38,6 +39,7 @@ pub(crate) struct Present {
 pub(crate) struct Visitor {
     pub(crate) shared: Arc<Shared>,
     pub(crate) arrival: Arrival,
+    origin: Origin,
     /// Whose name and password came and were right: the keyed hash of both. See `identify`.
     pub(crate) proved: Mutex<Option<(String, [u8; 32])>>,
     idle: Mutex<Vec<(Place, Seat)>>,
@@ -58,15 +60,22 @@ pub(crate) struct Seated {
 
 impl Visitor {
     pub(crate) fn new(shared: Arc<Shared>, arrival: Arrival, present: Present) -> Visitor {
+        let origin = shared.crowd.origin(arrival.peer.map(|peer| peer.ip()));
         Visitor {
             shared,
             arrival,
+            origin,
             proved: Mutex::default(),
             idle: Mutex::default(),
             request_count: AtomicU64::new(0),
             abandoned: Notify::new(),
             _present: present,
         }
+    }
+
+    /// A turn for a request; `None` if too many from its address are under way.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        self.origin.turn()
     }
 
     /// Notes that a request has come, which is being answered as long as this is held.
@@ -92,13 +101,16 @@ impl Visitor {
         self.abandoned.notified().await;
     }
 
-    /// As long as this is held, the connection ends a moment after the session has: who waits for a client to read does not see that.
-    pub(crate) fn watch(self: Arc<Visitor>, ended: CancellationToken) -> JoinHandle<()> {
-        spawn("session_watch", async move {
+    /// Of an answer that goes on: as long as this is held, its request is under way, and the connection ends a moment after the session has,
+    /// which who waits for a client to read does not see.
+    pub(crate) fn watch(self: Arc<Visitor>, ended: CancellationToken) -> (Turn, JoinHandle<()>) {
+        let turn = self.origin.another();
+        let watch = spawn("session_watch", async move {
             ended.cancelled().await;
             tokio::time::sleep(GOODBYE).await;
             self.abandoned.notify_one();
-        })
+        });
+        (turn, watch)
     }
 
     /// A session for a user who may have one: one that is as new, or a new one. Errors: those of a connection.

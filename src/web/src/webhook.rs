@@ -4,6 +4,7 @@
 //! A webhook with a CHECK takes what satisfies that, whoever sends it; at one without, a request is its role's as any other is, which needs
 //! INSERT. With an `Idempotency-Key` a request is taken once.
 
+use crate::api;
 use crate::identify::identify;
 use crate::once::{self, Print, Record};
 use crate::printing::elsewhere;
@@ -24,8 +25,20 @@ use axum::response::{IntoResponse, Response};
 use door::entrance::Port;
 use repr::Updates;
 use repr::sqlstate::SqlState;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What is told of it.
+pub(crate) fn told() -> Value {
+    let part = |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
+    json!({
+        "summary": "Appends what is sent to a webhook",
+        "parameters": [part("database"), part("schema"), part("name"), api::idempotency_key()],
+        "requestBody": { "required": true, "content": { "*/*": {} } },
+        "responses": { "200": { "description": "It is durable" }, "default": api::refused() },
+    })
+}
 
 /// The handler.
 pub(crate) async fn webhook(

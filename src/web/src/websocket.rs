@@ -7,6 +7,7 @@
 //!
 //! A client that hangs up ends what it has asked for. One that does not read makes its statement wait.
 
+use crate::api;
 use crate::identify::{Shown, admit, check_visit};
 use crate::json;
 use crate::outlet::{Outlet, PIECE_BYTES};
@@ -58,6 +59,14 @@ struct Introduction {
     token: Option<String>,
     #[serde(default)]
     options: BTreeMap<String, Value>,
+}
+
+/// What is told of it.
+pub(crate) fn told() -> Value {
+    json!({
+        "summary": "A session, as a WebSocket",
+        "responses": { "101": { "description": "Messages of JSON, of which the first says who comes" }, "default": api::refused() },
+    })
 }
 
 /// The handler.
@@ -113,7 +122,11 @@ async fn introduce(inlet: &mut Inlet, visitor: &Visitor, host: &str) -> Result<O
     let shown = match (user, token) {
         (Some(user), None) => Shown::Password(user, password),
         (None, Some(token)) if password.is_empty() => Shown::Token(token),
-        _ => return Err(Refusal::malformed("the first message has either a user, with or without a password, or a token")),
+        _ => {
+            return Err(Refusal::malformed(
+                "the first message has either a user, with or without a password, or a token",
+            ));
+        }
     };
     let (database, options) = session_options(options)?;
     let (entrance, user, database) = admit(visitor, host, shown, database).await?;

@@ -37,7 +37,8 @@ fn a_token_is_a_role() {
     let dir = tempfile::tempdir().expect("a directory");
     let (secret, rules) = (dir.path().join("secret"), dir.path().join("rules"));
     std::fs::write(&secret, SECRET).expect("a file");
-    std::fs::write(&rules, "host all joe,materialize 127.0.0.0/8 scram-sha-256\nhost all ann 127.0.0.0/8 trust\n").expect("a file");
+    std::fs::write(&rules, "host all joe,materialize 127.0.0.0/8 scram-sha-256\nhost all ann 127.0.0.0/8 trust\n")
+        .expect("a file");
     let path = |path: &std::path::Path| path.to_str().expect("a path").to_owned();
     let (secret, rules) = (path(&secret), path(&rules));
     let server = Server::start_with(&["--jwt-secret-file", &secret, "--hba-file", &rules]).expect("the server starts");
@@ -61,11 +62,15 @@ fn a_token_is_a_role() {
     }
     // Expired, without an end, of another, of nobody, for others, unsigned, none.
     let good = of("joe");
-    let unsigned = format!("Bearer {}.{}.", of_tokens(&base64("{\"alg\":\"none\"}")), good.split('.').nth(1).expect("claims"));
+    let unsigned =
+        format!("Bearer {}.{}.", of_tokens(&base64("{\"alg\":\"none\"}")), good.split('.').nth(1).expect("claims"));
     for wrong in [
         bearer(json!({ "sub": "joe", "exp": 1_000_000_000 })),
         bearer(json!({ "sub": "joe" })),
-        format!("Bearer {}", token(&server, "another secret of thirty-two bytes", &json!({ "sub": "joe", "exp": LATER }))),
+        format!(
+            "Bearer {}",
+            token(&server, "another secret of thirty-two bytes", &json!({ "sub": "joe", "exp": LATER }))
+        ),
         bearer(json!({ "exp": LATER })),
         bearer(json!({ "sub": "joe", "exp": LATER, "aud": "others" })),
         unsigned,
@@ -80,5 +85,8 @@ fn a_token_is_a_role() {
     }
     // What was refused is not in the log.
     let log = server.log();
-    assert!(log.contains("a token was refused") && !log.contains(good.split('.').nth(2).expect("a signature")), "{log}");
+    assert!(
+        log.contains("a token was refused") && !log.contains(good.split('.').nth(2).expect("a signature")),
+        "{log}"
+    );
 }

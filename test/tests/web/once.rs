@@ -189,9 +189,10 @@ fn keys_outlive_the_server() {
                         let (key, mut http) = (format!("{client}-{n}"), None);
                         loop {
                             let headers = [JSON, ("Idempotency-Key", key.as_str())];
-                            let answer = http.take().map_or_else(|| Http::connect(addr), Ok).and_then(|mut it: Http| {
-                                it.ask("POST", "/api/sql", &headers, body.as_bytes()).map(|answer| (it, answer))
-                            });
+                            let answer =
+                                http.take().map_or_else(|| Http::connect(addr), Ok).and_then(|mut it: Http| {
+                                    it.ask("POST", "/api/sql", &headers, body.as_bytes()).map(|answer| (it, answer))
+                                });
                             match answer {
                                 Ok((_, answer)) if answer.status == 200 && answer.is_whole => break,
                                 _ => std::thread::sleep(std::time::Duration::from_millis(20)),
@@ -223,6 +224,7 @@ fn check(server: &Server, ns: &[u64]) {
         &mut http(server),
         "SELECT client, count(*), count(DISTINCT n), max(n) + 1 FROM t GROUP BY client ORDER BY client",
     );
-    let of_client = |(client, n): (usize, &u64)| json!([client.to_string(), n.to_string(), n.to_string(), n.to_string()]);
+    let of_client =
+        |(client, n): (usize, &u64)| json!([client.to_string(), n.to_string(), n.to_string(), n.to_string()]);
     assert_eq!(found[0]["rows"], Value::Array(ns.iter().enumerate().map(of_client).collect()));
 }

@@ -95,18 +95,32 @@ fn headers_have_columns() {
     let mut http = http(&server);
     let create = "CREATE SOURCE s FROM WEBHOOK BODY FORMAT TEXT INCLUDE HEADERS INCLUDE HEADER 'X-Id' AS id INCLUDE HEADER 'x-id' AS raw BYTES";
     done(&mut http, create);
-    done(&mut http, "CREATE SOURCE few FROM WEBHOOK BODY FORMAT TEXT INCLUDE HEADERS ('x-a', 'authorization', NOT 'x-b')");
+    done(
+        &mut http,
+        "CREATE SOURCE few FROM WEBHOOK BODY FORMAT TEXT INCLUDE HEADERS ('x-a', 'authorization', NOT 'x-b')",
+    );
     done(&mut http, "CREATE SOURCE others FROM WEBHOOK BODY FORMAT TEXT INCLUDE HEADERS (NOT 'X-A')");
-    let headers = [("X-Id", "7"), ("X-A", "1"), ("x-a", "2"), ("Cookie", "c"), ("Authorization", "Basic bWF0ZXJpYWxpemU6")];
+    let headers =
+        [("X-Id", "7"), ("X-A", "1"), ("x-a", "2"), ("Cookie", "c"), ("Authorization", "Basic bWF0ZXJpYWxpemU6")];
     for source in ["s", "few", "others"] {
         sent(&mut http, source, &headers, b"x");
     }
     sent(&mut http, "s", &[], b"y");
-    let found = rows(&mut http, "SELECT body, id, raw, headers->>'x-a', headers ? 'cookie', headers ? 'host' FROM s ORDER BY 1");
+    let found = rows(
+        &mut http,
+        "SELECT body, id, raw, headers->>'x-a', headers ? 'cookie', headers ? 'host' FROM s ORDER BY 1",
+    );
     assert_eq!(found, json!([["x", "7", "\\x37", "1, 2", false, true], ["y", null, null, null, false, true]]));
     let found = rows(&mut http, "SELECT headers FROM few");
-    assert_eq!(found, json!([[{"x-a": "1, 2", "authorization": "Basic bWF0ZXJpYWxpemU6"}]]), "what is asked for by name");
-    assert_eq!(rows(&mut http, "SELECT headers ? 'x-a', headers ? 'x-id', headers ? 'authorization' FROM others"), json!([[false, true, false]]));
+    assert_eq!(
+        found,
+        json!([[{"x-a": "1, 2", "authorization": "Basic bWF0ZXJpYWxpemU6"}]]),
+        "what is asked for by name"
+    );
+    assert_eq!(
+        rows(&mut http, "SELECT headers ? 'x-a', headers ? 'x-id', headers ? 'authorization' FROM others"),
+        json!([[false, true, false]])
+    );
 }
 
 #[test]
@@ -140,7 +154,10 @@ fn who_signs_may_send() {
     // What fails could show the secret, and what is not true is not enough.
     done(&mut http, "CREATE SOURCE fails FROM WEBHOOK BODY FORMAT TEXT CHECK (WITH (SECRET renamed) renamed::int = 7)");
     done(&mut http, "CREATE SOURCE never FROM WEBHOOK BODY FORMAT TEXT CHECK (WITH (HEADERS) headers->'x' = 'y')");
-    done(&mut http, "CREATE SOURCE fresh FROM WEBHOOK BODY FORMAT TEXT CHECK (WITH (HEADERS AS h) abs(extract(epoch FROM now()) - (h->'x-time')::numeric) < 300)");
+    done(
+        &mut http,
+        "CREATE SOURCE fresh FROM WEBHOOK BODY FORMAT TEXT CHECK (WITH (HEADERS AS h) abs(extract(epoch FROM now()) - (h->'x-time')::numeric) < 300)",
+    );
     for source in ["fails", "never", "fresh"] {
         let answer = send(&mut http, source, &[], b"x");
         assert!(answer.status == 403 && !answer.text().contains(KEY), "{}", answer.text());
@@ -194,15 +211,26 @@ fn sources_are_relations_that_nothing_else_writes_to() {
     done(&mut http, "CREATE SCHEMA \"S x\"; CREATE SOURCE \"S x\".\"a/b\" FROM WEBHOOK BODY FORMAT JSON");
     let url = rows(&mut http, "SELECT url FROM mz_internal.mz_webhook_sources WHERE name = 'a/b'")[0][0].clone();
     let url = url.as_str().expect("an address");
-    done(&mut http, "CREATE VIEW sums AS SELECT sum((body->>'n')::int) AS n FROM \"S x\".\"a/b\"; CREATE DEFAULT INDEX ON sums");
+    done(
+        &mut http,
+        "CREATE VIEW sums AS SELECT sum((body->>'n')::int) AS n FROM \"S x\".\"a/b\"; CREATE DEFAULT INDEX ON sums",
+    );
     for n in ["1", "2"] {
         let answer = http.ask("POST", url, &[], format!("{{\"n\": {n}}}").as_bytes()).expect("an answer");
         assert_eq!(answer.status, 200, "{url}: {}", answer.text());
     }
     assert_eq!(rows(&mut http, "SELECT n FROM sums"), json!([["3"]]), "what is answered is seen");
     let source = "\"S x\".\"a/b\"";
-    for statement in ["INSERT INTO {} VALUES ('1')", "UPDATE {} SET body = '1'", "DELETE FROM {}", "TRUNCATE {}",
-                      "ALTER TABLE {} ADD COLUMN x int", "DROP TABLE {}", "DROP VIEW {}", "SELECT * FROM {} FOR UPDATE"] {
+    for statement in [
+        "INSERT INTO {} VALUES ('1')",
+        "UPDATE {} SET body = '1'",
+        "DELETE FROM {}",
+        "TRUNCATE {}",
+        "ALTER TABLE {} ADD COLUMN x int",
+        "DROP TABLE {}",
+        "DROP VIEW {}",
+        "SELECT * FROM {} FOR UPDATE",
+    ] {
         assert_eq!(code(&mut http, &statement.replace("{}", source)), "42809", "{statement}");
     }
     assert_eq!(code(&mut http, "CREATE SOURCE x FROM KAFKA CONNECTION k (TOPIC 't')"), "0A000");
@@ -210,9 +238,12 @@ fn sources_are_relations_that_nothing_else_writes_to() {
     assert_eq!(code(&mut http, "CREATE SOURCE x IN CLUSTER nowhere FROM WEBHOOK BODY FORMAT TEXT"), "42704");
     assert_eq!(code(&mut http, "CREATE SOURCE x FROM WEBHOOK BODY FORMAT TEXT INCLUDE HEADER a AS body"), "42701");
     done(&mut http, "CREATE SECRET s AS 'x'");
-    done(&mut http, "CREATE SOURCE IF NOT EXISTS full_one FROM WEBHOOK BODY FORMAT CSV WITH HEADER (a, \"B c\") DELIMITED BY '|'
+    done(
+        &mut http,
+        "CREATE SOURCE IF NOT EXISTS full_one FROM WEBHOOK BODY FORMAT CSV WITH HEADER (a, \"B c\") DELIMITED BY '|'
          INCLUDE HEADERS (NOT 'x', 'y') INCLUDE HEADER 'Z' AS \"Z\" BYTES
-         CHECK (WITH (HEADERS, BODY AS b BYTES, SECRET s) headers->'y' = s AND length(b) > 0)");
+         CHECK (WITH (HEADERS, BODY AS b BYTES, SECRET s) headers->'y' = s AND length(b) > 0)",
+    );
     // What is shown makes the same.
     let shown = |http: &mut Http| rows(http, "SHOW CREATE SOURCE full_one")[0][1].as_str().expect("a text").to_owned();
     let before = shown(&mut http);
@@ -238,13 +269,23 @@ fn secrets_are_told_to_nobody() {
     admin.execute("ALTER SYSTEM SET statement_logging_default_sample_rate = 1").expect("it is set");
     done(&mut own, &format!("CREATE SECRET hidden AS '{HIDDEN}'"));
     done(&mut own, &format!("ALTER SECRET hidden AS '{HIDDEN}'; CREATE ROLE joe LOGIN"));
-    for statement in [format!("CREATE SECRET x AS '{HIDDEN}' || 'x'"), format!("CREATE SECRET x AS '\\z{HIDDEN}'"),
-                      format!("CREATE SECRET x AS decode('{HIDDEN}_', 'base64')"), format!("CREATE SECRET hidden AS '{HIDDEN}'")] {
+    for statement in [
+        format!("CREATE SECRET x AS '{HIDDEN}' || 'x'"),
+        format!("CREATE SECRET x AS '\\z{HIDDEN}'"),
+        format!("CREATE SECRET x AS decode('{HIDDEN}_', 'base64')"),
+        format!("CREATE SECRET hidden AS '{HIDDEN}'"),
+    ] {
         let result = results(&mut own, &statement)[0].clone();
         assert!(result["error"].is_object() && !result.to_string().contains(HIDDEN), "{result}");
     }
-    for (statement, sqlstate) in [("SELECT * FROM hidden", "42809"), ("SHOW CREATE SECRET hidden", "0A000"), ("COPY hidden TO STDOUT", "42809"),
-                                  ("CREATE INDEX ON hidden (a)", "42809"), ("INSERT INTO hidden VALUES (1)", "42809"), ("DROP TABLE hidden", "42809")] {
+    for (statement, sqlstate) in [
+        ("SELECT * FROM hidden", "42809"),
+        ("SHOW CREATE SECRET hidden", "0A000"),
+        ("COPY hidden TO STDOUT", "42809"),
+        ("CREATE INDEX ON hidden (a)", "42809"),
+        ("INSERT INTO hidden VALUES (1)", "42809"),
+        ("DROP TABLE hidden", "42809"),
+    ] {
         assert_eq!(code(&mut own, statement), sqlstate, "{statement}");
     }
     assert_eq!(rows(&mut own, "SHOW SECRETS"), json!([["hidden", ""]]));
@@ -255,7 +296,8 @@ fn secrets_are_told_to_nobody() {
     let mut joe = |statement: &str| {
         let headers = [JSON, ("Authorization", "Basic am9lOg==")];
         let body = json!({ "query": statement }).to_string();
-        let answer = own.ask("POST", "/api/sql", &headers, body.as_bytes()).expect("an answer").json().expect("results");
+        let answer =
+            own.ask("POST", "/api/sql", &headers, body.as_bytes()).expect("an answer").json().expect("results");
         answer["results"][0]["error"]["code"].as_str().unwrap_or_default().to_owned()
     };
     assert_eq!(joe(create), "42501");
@@ -265,11 +307,13 @@ fn secrets_are_told_to_nobody() {
     assert_eq!(joe(create), "");
     assert_eq!(code(&mut own, "GRANT SELECT ON SECRET hidden TO joe"), "0LP01");
     assert_eq!(code(&mut own, "DROP SECRET hidden"), "2BP01");
-    let history = "SELECT count(*) FILTER (WHERE sql LIKE '%SECRET%'), count(*) FILTER (WHERE sql LIKE '%Nobody' || 'Sees%')
+    let history =
+        "SELECT count(*) FILTER (WHERE sql LIKE '%SECRET%'), count(*) FILTER (WHERE sql LIKE '%Nobody' || 'Sees%')
                    FROM mz_internal.mz_recent_activity_log";
     let found = admin.rows(history).expect("the history");
     assert!(found[0][0].as_deref() != Some("0") && found[0][1].as_deref() == Some("0"), "{found:?}");
-    for relation in ["pg_stat_activity", "mz_internal.mz_recent_activity_log", "mz_objects", "mz_sources", "mz_secrets"] {
+    for relation in ["pg_stat_activity", "mz_internal.mz_recent_activity_log", "mz_objects", "mz_sources", "mz_secrets"]
+    {
         let found = admin.rows(&format!("SELECT * FROM {relation}")).expect("rows");
         assert!(!format!("{found:?}").contains(HIDDEN), "{relation}");
     }

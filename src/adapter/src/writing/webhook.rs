@@ -12,9 +12,9 @@ use committer::published::Published;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::PhysicalExpr;
-use engine::{Engine, SessionInfo};
 use engine::error::SqlError;
 use engine::names::ObjectKind;
+use engine::{Engine, SessionInfo};
 use ore::clock::Clock;
 use parking_lot::Mutex;
 use pgrepr::copy::reader::{CopyError, CopyReader};
@@ -335,7 +335,8 @@ pub(crate) fn unknown(name: &str) -> AdapterError {
 
 /// Bytes as a text. Error 22021.
 fn text(bytes: &[u8]) -> Result<&str, AdapterError> {
-    let invalid = || AdapterError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "the body is no text in UTF-8, or has NUL");
+    let invalid =
+        || AdapterError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "the body is no text in UTF-8, or has NUL");
     std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).ok_or_else(invalid)
 }
 

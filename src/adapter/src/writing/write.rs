@@ -111,7 +111,8 @@ impl Session {
         if writes.iter().any(Shared::has_many_keys) {
             self.interrupt().guard(self.shared.look_up_keys(&mut writes)).await??;
         }
-        let committed = committed(&self.cancel(), self.shared.committer.commit_noted(writes, expectations, notes)).await?;
+        let committed =
+            committed(&self.cancel(), self.shared.committer.commit_noted(writes, expectations, notes)).await?;
         match committed {
             Committed::At => {
                 self.transaction.unlock();

@@ -381,7 +381,9 @@ fn webhook_sources(context: &Context<'_>, relation: &SystemRelation) -> Result<R
 /// A part of an address.
 fn percent_encoded(text: &str) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    text.bytes().map(|byte| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    text.bytes()
+        .map(|byte| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 fn secrets(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {

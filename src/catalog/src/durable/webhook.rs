@@ -142,7 +142,9 @@ pub(super) fn decode(proto: WebhookProto) -> Result<WebhookDef, &'static str> {
         InputDef { of, name, bytes }
     };
     let check = |check: WebhookCheckProto| {
-        let [time_zone, date, interval] = check.locale.as_slice() else { return Err("a webhook's CHECK has no locale") };
+        let [time_zone, date, interval] = check.locale.as_slice() else {
+            return Err("a webhook's CHECK has no locale");
+        };
         let locale = decode_locale([time_zone, date, interval])?;
         Ok(WebhookCheckDef { inputs: check.inputs.into_iter().map(input).collect(), sql: check.sql, locale })
     };

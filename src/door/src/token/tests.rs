@@ -130,9 +130,7 @@ fn a_token_is_for_a_time_and_for_us() {
         files.audience = Some("glimpse".to_owned());
         files.role_claim = "https://glimpse/role".to_owned();
     });
-    let claims = |issuer: &str, audience: Value| {
-        json!({ "sub": "x", "https://glimpse/role": "joe", "iss": issuer, "aud": audience, "exp": LATER })
-    };
+    let claims = |issuer: &str, audience: Value| json!({ "sub": "x", "https://glimpse/role": "joe", "iss": issuer, "aud": audience, "exp": LATER });
     assert_eq!(role(&strict, claims("https://issuer", json!("glimpse"))).as_deref(), Some("joe"));
     assert_eq!(role(&strict, claims("https://issuer", json!(["a", "glimpse"]))).as_deref(), Some("joe"));
     assert_eq!(role(&strict, claims("https://other", json!("glimpse"))), None);

@@ -20,8 +20,7 @@ pub(super) fn parse_show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
     if let Some(kind) = parse_kind(cursor) {
         return parse_objects(cursor, kind);
     }
-    const REFUSED: [&str; 7] =
-        ["SINKS", "SUBSOURCES", "CONNECTIONS", "FUNCTIONS", "PRIVILEGES", "TYPES", "DEFAULT"];
+    const REFUSED: [&str; 7] = ["SINKS", "SUBSOURCES", "CONNECTIONS", "FUNCTIONS", "PRIVILEGES", "TYPES", "DEFAULT"];
     if let Some(word) = REFUSED.iter().find(|word| cursor.peek(word)) {
         return Err(cursor.unsupported(format!("SHOW {word}")));
     }

@@ -51,8 +51,7 @@ fn parse_body(cursor: &mut Cursor<'_>) -> Result<BodyFormat, SqlError> {
     if cursor.eat(&["JSON", "ARRAY"]) {
         return Ok(BodyFormat::JsonArray);
     }
-    let formats =
-        [("TEXT", BodyFormat::Text), ("JSON", BodyFormat::Json), ("BYTES", BodyFormat::Bytes)];
+    let formats = [("TEXT", BodyFormat::Text), ("JSON", BodyFormat::Json), ("BYTES", BodyFormat::Bytes)];
     if let Some((_, format)) = formats.into_iter().find(|(word, _)| cursor.eat(&[word])) {
         return Ok(format);
     }
@@ -186,7 +185,8 @@ mod tests {
         let source = source.expect("it is one");
         let filter = source.headers.expect("there is one");
         assert_eq!((filter.wanted, filter.unwanted), (vec!["accept".to_owned()], vec!["cookie".to_owned()]));
-        let mapped: Vec<_> = source.mapped.iter().map(|it| (it.header.as_str(), it.column.as_str(), it.bytes)).collect();
+        let mapped: Vec<_> =
+            source.mapped.iter().map(|it| (it.header.as_str(), it.column.as_str(), it.bytes)).collect();
         assert_eq!(mapped, [("x-id", "id", true), ("date", "d", false)]);
         assert!(webhook("BODY FORMAT TEXT INCLUDE HEADERS INCLUDE HEADERS").is_err());
         assert!(webhook("BODY FORMAT TEXT INCLUDE HEADER 'a b' AS c").is_err());

@@ -12,11 +12,9 @@ use crate::secret::SecretBytes;
 use crate::webhook::{BODY, HEADERS, InputDef, WebhookCheckDef, WebhookDef};
 use engine::error::SqlError;
 use engine::names::{ObjectId, ObjectKind, Privilege};
-use repr::sqlstate::SqlState;
 use repr::RelationDesc;
-use sql_syntax::ast::{
-    AlterSecret, CheckInput, CheckOf, CreateSecret, CreateWebhook, SecretValue, WebhookCheck,
-};
+use repr::sqlstate::SqlState;
+use sql_syntax::ast::{AlterSecret, CheckInput, CheckOf, CreateSecret, CreateWebhook, SecretValue, WebhookCheck};
 use sql_syntax::names::Name;
 use std::sync::Arc;
 
@@ -32,12 +30,8 @@ pub(in crate::plan) fn plan_create_webhook(ctx: &PlanContext<'_>, create: &Creat
         resolve_cluster(ctx, Some(cluster))?;
     }
     let check = create.check.as_ref().map(|check| plan_check(ctx, check)).transpose()?;
-    let webhook = WebhookDef {
-        body: create.body.clone(),
-        headers: create.headers.clone(),
-        mapped: create.mapped.clone(),
-        check,
-    };
+    let webhook =
+        WebhookDef { body: create.body.clone(), headers: create.headers.clone(), mapped: create.mapped.clone(), check };
     let columns = webhook.columns();
     check_column_count(columns.len())?;
     check_distinct(columns.iter().map(|(name, ..)| name.as_str()))?;

@@ -1,0 +1,114 @@
+//! How many requests of one address are under way: one address is not to have all of the server.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Entries for addresses that nobody comes from any more.
+const FORGOTTEN_MAX: usize = 1024;
+
+/// The addresses from which somebody is connected.
+pub(crate) struct Crowd {
+    /// Requests of one address at the most; any number if 0.
+    turns_max: usize,
+    addresses: Mutex<HashMap<IpAddr, Weak<AtomicUsize>>>,
+}
+
+/// An address from which somebody is connected, and the requests of which are under way.
+pub(crate) struct Origin {
+    count: Arc<AtomicUsize>,
+    turns_max: usize,
+}
+
+/// A request that is under way.
+pub(crate) struct Turn(Arc<AtomicUsize>);
+
+impl Crowd {
+    pub(crate) fn new(turns_max: usize) -> Crowd {
+        Crowd { turns_max, addresses: Mutex::default() }
+    }
+
+    /// Somebody who is connected. Whose address is not known is alone.
+    pub(crate) fn origin(&self, address: Option<IpAddr>) -> Origin {
+        let turns_max = self.turns_max;
+        let Some(address) = address.filter(|_| turns_max > 0).map(|address| address.to_canonical()) else {
+            return Origin { count: Arc::default(), turns_max };
+        };
+        let mut addresses = self.addresses.lock();
+        if let Some(count) = addresses.get(&address).and_then(Weak::upgrade) {
+            return Origin { count, turns_max };
+        }
+        // Grown twofold each time, so that this is rare.
+        if addresses.len() >= FORGOTTEN_MAX && addresses.len() == addresses.capacity() {
+            addresses.retain(|_, count| count.strong_count() > 0);
+        }
+        let count = Arc::default();
+        addresses.insert(address, Arc::downgrade(&count));
+        Origin { count, turns_max }
+    }
+}
+
+impl Origin {
+    /// A turn for a request; `None` if there are too many.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        let turn = self.another();
+        (self.turns_max == 0 || self.count.load(Ordering::Relaxed) <= self.turns_max).then_some(turn)
+    }
+
+    /// The same for one that has a turn and goes on.
+    pub(crate) fn another(&self) -> Turn {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Turn(Arc::clone(&self.count))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([10, 0, 0, last]))
+    }
+
+    #[test]
+    fn an_address_has_so_many_turns_whatever_its_connections() {
+        let crowd = Crowd::new(2);
+        let (one, same) =
+            (crowd.origin(address(1)), crowd.origin(Some("::ffff:10.0.0.1".parse().expect("an address"))));
+        let other = crowd.origin(address(2));
+        let (first, second) = (one.turn().expect("there is one"), same.turn().expect("there are two"));
+        assert!(one.turn().is_none() && same.turn().is_none() && other.turn().is_some());
+        drop(first);
+        let third = same.turn().expect("one is free");
+        assert!(one.turn().is_none());
+        drop((second, third));
+        assert!(one.turn().is_some(), "those that were refused took none");
+    }
+
+    #[test]
+    fn addresses_that_nobody_comes_from_are_forgotten() {
+        let crowd = Crowd::new(1);
+        let kept = crowd.origin(address(0));
+        for at in 0..100_000_u32 {
+            crowd.origin(Some(IpAddr::from((at + (11 << 24)).to_be_bytes())));
+        }
+        assert!(crowd.addresses.lock().len() < 2 * FORGOTTEN_MAX, "{}", crowd.addresses.lock().len());
+        let turn = kept.turn();
+        assert!(turn.is_some() && crowd.origin(address(0)).turn().is_none(), "who is here is known");
+    }
+
+    #[test]
+    fn without_a_limit_everybody_has_a_turn() {
+        let origin = Crowd::new(0).origin(address(1));
+        let turns: Vec<_> = (0..10_000).map(|_| origin.turn()).collect();
+        assert!(turns.iter().all(Option::is_some));
+    }
+}

@@ -1,0 +1,90 @@
+//! `/api/openapi.json`: each route that it has is called, and answers as it says.
+
+use crate::{JSON, http, results, start};
+use glimpse_test::http::{Answer, Http};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const UPGRADE: [(&str, &str); 4] = [
+    ("Connection", "Upgrade"),
+    ("Upgrade", "websocket"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
+/// A request for a route. A route that nobody has thought of has none.
+fn call(http: &mut Http, method: &str, path: &str) -> Answer {
+    let (path, headers, body): (&str, &[(&str, &str)], &[u8]) = match (method, path) {
+        ("post", "/api/sql") => (path, &[JSON], b"{\"query\": \"SELECT 1\"}"),
+        ("get", "/api/subscribe") => ("/api/subscribe?query=SUBSCRIBE%20t%20UP%20TO%20mz_now()%2B1", &[], b""),
+        ("post", "/api/copy") => ("/api/copy?table=t", &[("Content-Type", "text/csv")], b"a\n1\n"),
+        ("post", "/api/webhook/{database}/{schema}/{name}") => ("/api/webhook/materialize/public/hook", &[], b"x"),
+        ("get", "/api/experimental/sql") => (path, &UPGRADE, b""),
+        ("get", "/prof/cpu") => ("/prof/cpu?seconds=1", &[], b""),
+        ("get", "/api/openapi.json" | "/api/livez" | "/api/readyz" | "/metrics") => (path, &[], b""),
+        _ => panic!("nothing is known of {method} {path}"),
+    };
+    let method = method.to_uppercase();
+    http.send(&method, path, headers, body).expect("it is sent");
+    if headers == UPGRADE { http.head().expect("a head") } else { http.answer().expect("an answer") }
+}
+
+fn document(http: &mut Http) -> Value {
+    let answer = http.ask("GET", "/api/openapi.json", &[], b"").expect("an answer");
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    answer.json().expect("JSON")
+}
+
+#[test]
+fn routes_are_as_they_are_told() {
+    let server = start();
+    let mut own = http(&server);
+    results(
+        &mut own,
+        "CREATE TABLE t (a int); CREATE INDEX ON t (a); CREATE SOURCE hook FROM WEBHOOK BODY FORMAT TEXT",
+    );
+    let mut told = Vec::new();
+    for addr in [server.http_addr(), server.internal_http_addr()] {
+        let document = document(&mut Http::connect(addr).expect("a connection"));
+        assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")), "{document}");
+        let mut routes = BTreeSet::new();
+        for (path, item) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("methods") {
+                assert!(operation["summary"].is_string(), "{method} {path}");
+                let answer = call(&mut Http::connect(addr).expect("a connection"), method, path);
+                let status = answer.status.to_string();
+                let told = &operation["responses"][&status];
+                assert!(told.is_object() && answer.status < 300, "{method} {path}: {status}: {}", answer.text());
+                if let (Some(forms), Some(form)) = (told["content"].as_object(), answer.header("content-type")) {
+                    let form = form.split(';').next().unwrap_or_default();
+                    assert!(forms.contains_key(form), "{method} {path}: {form}");
+                }
+                routes.insert(format!("{method} {path}"));
+            }
+        }
+        told.push(routes);
+    }
+    // Operators have some more.
+    assert!(told[0].is_subset(&told[1]) && told[1].len() == told[0].len() + 2, "{told:?}");
+}
+
+#[test]
+fn one_address_does_not_have_all_of_the_server() {
+    let server =
+        glimpse_test::server::Server::start_with(&["--http-requests-per-address=2"]).expect("the server starts");
+    let mut own = http(&server);
+    results(&mut own, "CREATE TABLE t (a int); CREATE INDEX ON t (a)");
+    let follow = || {
+        let mut http = http(&server);
+        let headers = [JSON, ("Accept", "application/x-ndjson")];
+        http.send("POST", "/api/sql", &headers, b"{\"query\": \"SUBSCRIBE t\"}").expect("it is sent");
+        http
+    };
+    let ask = |http: &mut Http| http.ask("GET", "/api/livez", &[], b"").expect("an answer");
+    let (one, _two) = (follow(), follow());
+    crate::eventually("both are under way", || ask(&mut own).status == 429);
+    let refused = ask(&mut own);
+    assert_eq!(refused.json().expect("an error")["error"]["code"], "53300");
+    drop(one);
+    crate::eventually("one has gone", || ask(&mut own).status == 200);
+}
