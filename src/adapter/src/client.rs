@@ -95,15 +95,14 @@ pub struct Running {
 }
 
 /// A role and a database, if the one may have a session of the other.
-fn may_log_in(
+pub(crate) fn may_log_in(
     state: &State,
-    user: &str,
+    StartupParams { user, internal, .. }: &StartupParams,
     database: &str,
-    internal: bool,
 ) -> Result<(Arc<RoleRef>, Arc<DatabaseRef>), AdapterError> {
     let refused = |message: String| AdapterError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message);
     let role = state.role_by_name(user).ok_or_else(|| refused(format!("role \"{user}\" does not exist")))?;
-    if user == SYSTEM_USER && !internal {
+    if user == SYSTEM_USER && !*internal {
         return Err(refused(format!("role \"{SYSTEM_USER}\" may log in on the internal port only")));
     }
     if !role.login {
@@ -214,7 +213,7 @@ impl Client {
         let published = shared.published.load_full();
         let state = &published.state;
         let database = self.database_for(&startup.user, startup.database.clone());
-        let (role, found) = may_log_in(state, &startup.user, &database, startup.internal)?;
+        let (role, found) = may_log_in(state, &startup, &database)?;
         let role_defaults = state.role_settings(role.id);
         let vars = sql::vars::SessionVars::new(
             state.system(),
@@ -239,11 +238,6 @@ impl Client {
         let mut session = Session::new(Arc::clone(shared), vars, locks, (id, handle));
         session.notices.extend(sql::vars::startup_notices(&startup.options).into_iter().map(Into::into));
         Ok(session)
-    }
-
-    /// The role of a user who has proved who it is, if it may have a session of this database. Errors: as those of [`Client::connect`].
-    pub fn check_login(&self, user: &str, database: &str, internal: bool) -> Result<Arc<RoleRef>, AdapterError> {
-        may_log_in(&self.shared.published.load().state, user, database, internal).map(|(role, _)| role)
     }
 
     /// The database that a user means: one that was named, or the user's, or the default.

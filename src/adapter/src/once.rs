@@ -98,15 +98,15 @@ impl Seat {
         let is_failed = self.transaction.status == Status::Failed;
         let ended = match answered_with(&self.shared, key, answer) {
             _ if is_failed => {
-                self.rollback(false);
+                self.roll_back_block();
                 Ok(())
             }
             Ok(notes) => {
                 self.transaction.notes = notes;
-                Box::pin(Session::commit(self, false)).await.map(drop)
+                Box::pin(self.commit_block()).await
             }
             Err(error) => {
-                self.rollback(false);
+                self.roll_back_block();
                 Err(error)
             }
         };

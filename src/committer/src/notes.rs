@@ -117,27 +117,28 @@ impl Staged {
         Ok(Staged { notes: BTreeMap::new(), next_expiry_us })
     }
 
-    /// Whether a write's requirements hold, after those that are staged.
-    pub(crate) fn hold(&self, persist: &PersistClient, notes: &Notes, now_us: u64) -> Result<bool, CommitError> {
+    /// What [`Staged::stage`] has to know, which cannot fail: when those that a write puts expired before. `None` if its requirements do not
+    /// hold, after those that are staged.
+    pub(crate) fn admit(
+        &self,
+        persist: &PersistClient,
+        notes: &Notes,
+        now_us: u64,
+    ) -> Result<Option<Vec<Option<u64>>>, CommitError> {
         for (name, required) in &notes.requires {
             let there = match self.notes.get(name) {
                 Some((staged, _)) => staged.clone(),
                 None => stored(persist, name)?,
             };
             if there.filter(|note| note.is_there(now_us)).map(|note| note.value) != *required {
-                return Ok(false);
+                return Ok(None);
             }
         }
-        Ok(true)
-    }
-
-    /// When those that a write puts expired before: what [`Staged::stage`] has to know, which cannot fail.
-    pub(crate) fn expired(&self, persist: &PersistClient, notes: &Notes) -> Result<Vec<Option<u64>>, CommitError> {
         let before = |(name, _): &(Name, Option<Note>)| match self.notes.get(name) {
             Some((_, before)) => Ok(*before),
             None => Ok(stored(persist, name)?.and_then(|note| note.expires_us)),
         };
-        notes.puts.iter().map(before).collect()
+        notes.puts.iter().map(before).collect::<Result<_, CommitError>>().map(Some)
     }
 
     /// Stages what a write does to notes, which expired before when `expired` says.

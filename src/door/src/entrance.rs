@@ -124,10 +124,15 @@ impl Entrance {
         database: String,
         options: Vec<(String, String)>,
     ) -> Result<Session, AdapterError> {
-        let Arrival { peer, local, port, encryption, .. } = arrival.clone();
-        let (database, internal) = (Some(database), port == Port::Internal);
-        self.client.connect(StartupParams { user, database, internal, options, peer, local, encryption })
+        self.client.connect(StartupParams { options, ..startup(arrival, user, database) })
     }
+}
+
+/// What a session is asked for by somebody who has come in, without parameters.
+pub fn startup(arrival: &Arrival, user: String, database: String) -> StartupParams {
+    let Arrival { peer, local, port, encryption, .. } = arrival.clone();
+    let (database, internal, options) = (Some(database), port == Port::Internal, Vec::new());
+    StartupParams { user, database, internal, options, peer, local, encryption }
 }
 
 fn read_rules(file: Option<&Path>) -> io::Result<Rules> {

@@ -78,7 +78,7 @@ impl Health {
         let mut readiness = told("Whether SQL is served, reads and writes", "text/plain");
         readiness["responses"]["503"] = json!({ "description": "Why not", "content": { "text/plain": {} } });
         let mut sampled = told("A flame graph of where the server computes", "image/svg+xml");
-        sampled["parameters"] = json!([api::query("seconds", false, "For how long it is looked at")]);
+        sampled["parameters"] = json!([api::query("seconds", "For how long it is looked at")]);
         sampled["responses"]["default"] =
             json!({ "description": "Why there is none", "content": { "text/plain": {} } });
         let health = || {

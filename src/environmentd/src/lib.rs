@@ -104,15 +104,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     })
     .context("cannot start from what the data directory holds")?;
     log_filter.follow(&client);
-    let tls = config.tls_cert.clone().zip(config.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
-    let tokens = TokenFiles {
-        secret: config.jwt_secret_file.clone(),
-        jwks: config.jwt_jwks_file.clone(),
-        issuer: config.jwt_issuer.clone(),
-        audience: config.jwt_audience.clone(),
-        role_claim: config.jwt_role_claim.clone(),
-    };
-    let entrance = Arc::new(Entrance::open(client.clone(), tls, config.hba_file.clone(), tokens)?);
+    let entrance = Arc::new(entrance(config, client.clone())?);
     let wire = pgwire::server::serve(
         &ServerConfig {
             sql_addr: config.sql_listen_addr,
@@ -128,6 +120,19 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     web.open(Arc::clone(&entrance));
     health.ready(client.clone());
     Ok(Server { wire, web, server, threads, entrance, health, client, running, oracle, adhoc })
+}
+
+/// Who may come in.
+fn entrance(config: &Config, client: Client) -> std::io::Result<Entrance> {
+    let tls = config.tls_cert.clone().zip(config.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
+    let tokens = TokenFiles {
+        secret: config.jwt_secret_file.clone(),
+        jwks: config.jwt_jwks_file.clone(),
+        issuer: config.jwt_issuer.clone(),
+        audience: config.jwt_audience.clone(),
+        role_claim: config.jwt_role_claim.clone(),
+    };
+    Entrance::open(client, tls, config.hba_file.clone(), tokens)
 }
 
 /// Where ad hoc queries put aside what does not fit in memory. Nothing that is found there is anybody's any more.

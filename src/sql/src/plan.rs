@@ -30,9 +30,7 @@ mod show;
 mod webhook;
 
 use crate::bind::Params;
-use crate::names::{resolve_item, unknown_relation};
 use crate::row_locks::RowLocks;
-use crate::secret::SecretBytes;
 use crate::sequence::SequenceParams;
 use crate::webhook::WebhookDef;
 use arrow::datatypes::DataType;
@@ -45,12 +43,11 @@ use engine::{Engine, SessionInfo};
 use pgrepr::copy::CopyOptions;
 use privileges::Right;
 use repr::relation::ColumnOrigin;
-use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use sequence::NewSequence;
 use sql_syntax::ast::{
     ClusterOptions, Deferral, DiscardTarget, ExplainFormat, ExplainStage, RoleOptions, SetValue, Statement,
-    TransactionModes, Upkeep,
+    TransactionModes,
 };
 use sql_syntax::names::FullName;
 use sqlparser::ast as sp;
@@ -68,7 +65,7 @@ pub use dml::unknown_column;
 pub use query::{describe_view, plan_view};
 pub use read::{EnvelopePlan, How, Keyed, ReadPlan, SortColumn, SubscribePlan, TimePlan};
 pub use sequence::{AlterSequencePlan, CreateSequencePlan};
-pub use webhook::plan_webhook_check;
+pub use webhook::{AlterSecretPlan, CreateSecretPlan, plan_webhook_check};
 
 /// What planning reads. Borrowed for one call.
 #[derive(Clone, Copy)]
@@ -598,28 +595,6 @@ pub struct CreateTablePlan {
     pub if_not_exists: bool,
 }
 
-/// CREATE SECRET.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CreateSecretPlan {
-    /// In which schema.
-    pub schema: SchemaId,
-    /// Its full name.
-    pub name: FullName,
-    /// Its value.
-    pub value: SecretBytes,
-    /// Whether IF NOT EXISTS was given, should the name be taken meanwhile.
-    pub if_not_exists: bool,
-}
-
-/// ALTER SECRET … AS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AlterSecretPlan {
-    /// Which.
-    pub id: GlobalId,
-    /// Its new value.
-    pub value: SecretBytes,
-}
-
 /// CREATE TABLE AS.
 #[derive(Clone, Debug)]
 pub struct CreateTableAsPlan {
@@ -751,19 +726,6 @@ pub enum Grantee {
     Role(RoleId),
 }
 
-/// VACUUM and ANALYZE: batches are compacted as they are written, and the planner needs no statistics.
-fn plan_upkeep(ctx: &PlanContext<'_>, upkeep: &Upkeep) -> Result<Plan, SqlError> {
-    for name in &upkeep.tables {
-        resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
-    }
-    let notice = PlanNotice {
-        sqlstate: SqlState::SUCCESSFUL_COMPLETION,
-        message: format!("{} has nothing to do", upkeep.verb),
-        detail: Some("What is stored is compacted all the time, and plans do not depend on statistics.".to_owned()),
-    };
-    Ok(Plan::NoOp { tag: upkeep.verb, notices: vec![notice] })
-}
-
 /// Plans a statement for the role, database and search path of `ctx`. Types of parameters that `params` leaves open
 /// are inferred and recorded there.
 pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -> Result<Plan, SqlError> {
@@ -776,7 +738,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::Update(update) => dml::plan_update(ctx, update, params),
         Statement::Delete(delete) => dml::plan_delete(ctx, delete, params),
         Statement::Truncate(truncate) => dml::plan_truncate(ctx, truncate),
-        Statement::Upkeep(upkeep) => plan_upkeep(ctx, upkeep),
+        Statement::Upkeep(upkeep) => session::plan_upkeep(ctx, upkeep),
         Statement::Copy(copy) => copy::plan_copy(ctx, copy),
         Statement::Explain(explain) => explain::plan_explain(ctx, explain, params),
         Statement::CreateDatabase { name, if_not_exists } => ddl::plan_create_database(ctx, name, *if_not_exists),

@@ -94,20 +94,20 @@ impl Routes {
 }
 
 /// A parameter in the address, behind the question mark.
-pub fn query(name: &str, is_required: bool, description: &str) -> Value {
-    json!({
-        "name": name, "in": "query", "required": is_required, "description": description,
-        "schema": { "type": "string" },
-    })
+pub fn query(name: &str, description: &str) -> Value {
+    json!({ "name": name, "in": "query", "description": description, "schema": { "type": "string" } })
+}
+
+/// The same of one that has to be there.
+pub(crate) fn required_query(name: &str, description: &str) -> Value {
+    let mut query = query(name, description);
+    query["required"] = json!(true);
+    query
 }
 
 /// `?options=`.
 pub(crate) fn options() -> Value {
-    query(
-        "options",
-        false,
-        "Parameters of the session, a JSON object: {\"database\": \"d\", \"statement_timeout\": \"5s\"}",
-    )
+    query("options", "Parameters of the session, a JSON object: {\"database\": \"d\", \"statement_timeout\": \"5s\"}")
 }
 
 /// The header `Idempotency-Key`.

@@ -88,7 +88,7 @@ pub(crate) fn told() -> Value {
     json!({
         "summary": "Loads rows, as a transaction",
         "parameters": [
-            api::query("table", true, "The table as in SQL: t, s.t, t(a, b)"), api::options(), api::idempotency_key(),
+            api::required_query("table", "The table as in SQL: t, s.t, t(a, b)"), api::options(), api::idempotency_key(),
         ],
         "requestBody": { "required": true, "content": {
             "text/csv": {}, "application/x-ndjson": {}, "application/vnd.apache.arrow.stream": {},

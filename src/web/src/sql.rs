@@ -64,7 +64,7 @@ pub(crate) fn subscribe_told() -> Value {
     json!({
         "summary": "Follows what a SUBSCRIBE does, as events",
         "parameters": [
-            api::query("query", true, "The SUBSCRIBE"),
+            api::required_query("query", "The SUBSCRIBE"),
             api::options(),
             { "name": "Last-Event-ID", "in": "header", "required": false, "schema": { "type": "string" },
               "description": "Behind which event it goes on" },

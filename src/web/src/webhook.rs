@@ -22,7 +22,7 @@ use axum::extract::{self, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use door::entrance::Port;
+use door::entrance::startup;
 use repr::Updates;
 use repr::sqlstate::SqlState;
 use serde_json::{Value, json};
@@ -91,10 +91,7 @@ async fn admitted(
     // Whether there is one is told to who may come in.
     if !found.as_ref().is_ok_and(|webhook| webhook.has_check()) {
         let (_, user, database) = identify(visitor, parts, Some(name[0].clone())).await?;
-        let role = client.check_login(&user, &database, visitor.arrival.port == Port::Internal)?;
-        if let Ok(webhook) = &found {
-            client.check_insert(&role, webhook)?;
-        }
+        client.check_insert(&startup(&visitor.arrival, user, database), found.as_deref().ok())?;
     }
     let webhook = found.map_err(|error| match error.sqlstate() {
         SqlState::UNDEFINED_TABLE => Refusal::new(StatusCode::NOT_FOUND, error.sqlstate(), error.to_string()),

@@ -521,7 +521,7 @@ impl Session {
         Response::Complete(Tag::Plain("BEGIN"))
     }
 
-    pub(crate) async fn commit(&mut self, chain: bool) -> Result<Response, AdapterError> {
+    async fn commit(&mut self, chain: bool) -> Result<Response, AdapterError> {
         match self.transaction.status {
             Status::Failed => Ok(self.rollback(chain)),
             status => {
@@ -540,7 +540,17 @@ impl Session {
         }
     }
 
-    pub(crate) fn rollback(&mut self, chain: bool) -> Response {
+    /// Ends a block by COMMIT.
+    pub(crate) async fn commit_block(&mut self) -> Result<(), AdapterError> {
+        self.commit(false).await.map(drop)
+    }
+
+    /// Ends a block by ROLLBACK.
+    pub(crate) fn roll_back_block(&mut self) {
+        self.rollback(false);
+    }
+
+    fn rollback(&mut self, chain: bool) -> Response {
         if self.transaction.status == Status::Idle {
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
         }

@@ -1,8 +1,9 @@
 //! Rows of webhooks, appended: a request is answered when they are durable.
 
-use crate::client::Client;
+use crate::client::{Client, may_log_in};
 use crate::error::AdapterError;
 use crate::once::{Key, answered_with};
+use crate::startup::StartupParams;
 use crate::transaction::{conflict, repeated};
 use crate::writing::webhook::{Server, Webhook, unknown};
 use committer::constraint::{Violation, Wording, duplicate};
@@ -12,7 +13,6 @@ use engine::names::{ObjectId, Privilege};
 use pgrepr::options::EncodeOptions;
 use repr::Updates;
 use repr::sqlstate::SqlState;
-use sql::plan::RoleRef;
 use sql::plan::privileges::has_privilege;
 use std::sync::Arc;
 
@@ -33,13 +33,17 @@ impl Client {
         Key::of_source(webhook.item.id, key)
     }
 
-    /// Refuses a role that may not write to a webhook without a CHECK. Error 42501.
-    pub fn check_insert(&self, role: &RoleRef, webhook: &Webhook) -> Result<(), AdapterError> {
+    /// Refuses who may not have a session, or not write to a webhook without a CHECK, if there is one. Errors: those of
+    /// [`Client::connect`], 42501.
+    pub fn check_insert(&self, startup: &StartupParams, webhook: Option<&Webhook>) -> Result<(), AdapterError> {
         let state = &self.shared.published.load().state;
-        match has_privilege(state.as_ref(), role.id, ObjectId::Item(webhook.item.id), Privilege::Insert) {
+        let database = self.database_for(&startup.user, startup.database.clone());
+        let (role, _) = may_log_in(state, startup, &database)?;
+        let Some(Webhook { item, .. }) = webhook else { return Ok(()) };
+        match has_privilege(state.as_ref(), role.id, ObjectId::Item(item.id), Privilege::Insert) {
             true => Ok(()),
             false => {
-                let message = format!("permission denied for source {}", webhook.item.name.item);
+                let message = format!("permission denied for source {}", item.name.item);
                 Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
             }
         }

@@ -46,10 +46,9 @@ impl Committer {
             return Ok(Committed::Conflict);
         }
         let persist = &self.env.persist;
-        if !self.notes.hold(persist, &write.notes, self.env.clock.now_us())? {
+        let Some(expired) = self.notes.admit(persist, &write.notes, self.env.clock.now_us())? else {
             return Ok(Committed::Repeated);
-        }
-        let expired = self.notes.expired(persist, &write.notes)?;
+        };
         let mut claimants = Vec::new();
         for write in &write.writes {
             claimants.extend(self.claimant(published, write)?);

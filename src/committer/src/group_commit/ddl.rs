@@ -106,10 +106,9 @@ impl Committer {
     fn carry_out(&mut self, current: &Published, change: CatalogChange, work: Work) -> Result<Committed, CommitError> {
         let Work { prepared, examined, plans, _memory, .. } = work;
         let CatalogChange { ops, mut writes, rewriting, sequences: staged, notes, .. } = change;
-        if !self.notes.hold(&self.env.persist, &notes, self.env.clock.now_us())? {
+        let Some(expired) = self.notes.admit(&self.env.persist, &notes, self.env.clock.now_us())? else {
             return Ok(Committed::Repeated);
-        }
-        let expired = self.notes.expired(&self.env.persist, &notes)?;
+        };
         let positions = rewriting.map(|rewriting| sequences::after_rewriting(&rewriting, &prepared));
         let closed = Closed::by(current, &prepared.diff);
         let Some(positions) = closed.positions(&prepared.diff, &staged, positions.unwrap_or_default()) else {

@@ -1,3 +1,5 @@
+//! Tokens by each kind of key, and everything that is none.
+
 use super::{TokenFiles, Tokens};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use ring::hmac;

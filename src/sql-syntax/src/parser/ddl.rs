@@ -4,8 +4,8 @@ use super::cursor::Cursor;
 use super::query::check_query;
 use super::{alter_table, constraint, secret, sequence, webhook};
 use crate::ast::{
-    ClusterOptions, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, KeyOptions, Materialized, NewPassword,
-    RoleOptions, Secret, SetValue, Statement,
+    AlterSecret, ClusterOptions, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, KeyOptions, Materialized,
+    NewPassword, RoleOptions, Secret, SetValue, Statement,
 };
 use crate::parser::column::parse_column;
 use crate::parser::storage::parse_storage;
@@ -511,7 +511,10 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
             Ok(Statement::AlterCluster { name: name.item().to_owned(), if_exists, options })
         }
         ObjectKind::Sequence => sequence::parse_alter(cursor, name, if_exists),
-        ObjectKind::Secret if cursor.peek("AS") => secret::parse_alter(cursor, name, if_exists),
+        ObjectKind::Secret if cursor.peek("AS") => {
+            let value = secret::parse_value(cursor)?;
+            Ok(Statement::AlterSecret(AlterSecret { name, if_exists, value }))
+        }
         ObjectKind::Role => parse_alter_role(cursor, name.item().to_owned()),
         _ => {
             let action = cursor.word().unwrap_or_default();

@@ -1,8 +1,7 @@
-//! CREATE and ALTER SECRET.
+//! CREATE SECRET, and the value of a secret.
 
 use super::cursor::Cursor;
-use crate::ast::{AlterSecret, CreateSecret, Secret, SecretValue, Statement};
-use crate::names::Name;
+use crate::ast::{CreateSecret, Secret, SecretValue, Statement};
 use engine::error::SqlError;
 use sqlparser::tokenizer::Token;
 
@@ -13,13 +12,8 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
     Ok(Statement::CreateSecret(CreateSecret { name, if_not_exists, value: parse_value(cursor)? }))
 }
 
-/// What follows the name in ALTER SECRET.
-pub(super) fn parse_alter(cursor: &mut Cursor<'_>, name: Name, if_exists: bool) -> Result<Statement, SqlError> {
-    Ok(Statement::AlterSecret(AlterSecret { name, if_exists, value: parse_value(cursor)? }))
-}
-
 /// `AS 'text'`, `AS decode('text', 'encoding')`. Nothing that is computed: an error would show it.
-fn parse_value(cursor: &mut Cursor<'_>) -> Result<SecretValue, SqlError> {
+pub(super) fn parse_value(cursor: &mut Cursor<'_>) -> Result<SecretValue, SqlError> {
     cursor.expect(&["AS"])?;
     if cursor.eat(&["DECODE"]) {
         cursor.expect_token(&Token::LParen)?;

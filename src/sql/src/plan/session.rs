@@ -4,15 +4,15 @@ use super::privileges::check_superuser;
 use super::resolver::Dependencies;
 use super::{ConstraintKind, Plan, PlanContext};
 use crate::bind::{self, Params, coerce};
-use crate::names::effective_search_path;
+use crate::names::{effective_search_path, resolve_item, unknown_relation};
 use crate::vars::{canonical_name, unrecognized};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
-use engine::error::SqlError;
+use engine::error::{PlanNotice, SqlError};
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, RelationDesc};
-use sql_syntax::ast::{Deferral, SetConstraints, Statement};
+use sql_syntax::ast::{Deferral, SetConstraints, Statement, Upkeep};
 use sqlparser::ast as sp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,4 +170,17 @@ fn plan_set_constraints(ctx: &PlanContext<'_>, set: &SetConstraints) -> Result<P
         }
     }
     Ok(Plan::SetConstraints { constraints: Some(constraints), to: set.to })
+}
+
+/// VACUUM and ANALYZE: batches are compacted as they are written, and the planner needs no statistics.
+pub(super) fn plan_upkeep(ctx: &PlanContext<'_>, upkeep: &Upkeep) -> Result<Plan, SqlError> {
+    for name in &upkeep.tables {
+        resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+    }
+    let notice = PlanNotice {
+        sqlstate: SqlState::SUCCESSFUL_COMPLETION,
+        message: format!("{} has nothing to do", upkeep.verb),
+        detail: Some("What is stored is compacted all the time, and plans do not depend on statistics.".to_owned()),
+    };
+    Ok(Plan::NoOp { tag: upkeep.verb, notices: vec![notice] })
 }

@@ -1,19 +1,44 @@
-//! Webhooks: the condition, bound over one row of what it reads, and the statement that makes one.
+//! Webhooks: the condition, bound over one row of what it reads, and the statement that makes one; and secrets.
 
 use super::constraint::bind_check;
 use super::{CatalogView, PlanContext};
+use crate::secret::SecretBytes;
 use crate::webhook::{InputDef, WebhookCheckDef, WebhookDef};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use engine::SessionInfo;
 use engine::error::SqlError;
+use engine::names::SchemaId;
+use repr::GlobalId;
 use sql_syntax::ast::visit::visit_expressions_mut;
 use sql_syntax::ast::{BodyFormat, CheckOf, HeaderFilter, MappedHeader};
-use sql_syntax::names::{quote_ident, quote_literal};
+use sql_syntax::names::{FullName, quote_ident, quote_literal};
 use sql_syntax::parser::fold;
 use sqlparser::ast as sp;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// CREATE SECRET.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateSecretPlan {
+    /// In which schema.
+    pub schema: SchemaId,
+    /// Its full name.
+    pub name: FullName,
+    /// Its value.
+    pub value: SecretBytes,
+    /// Whether IF NOT EXISTS was given, should the name be taken meanwhile.
+    pub if_not_exists: bool,
+}
+
+/// ALTER SECRET … AS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlterSecretPlan {
+    /// Which.
+    pub id: GlobalId,
+    /// Its new value.
+    pub value: SecretBytes,
+}
 
 /// A condition, over the columns of [`WebhookCheckDef::desc`]. Errors: those of a CHECK.
 pub fn plan_webhook_check(ctx: &PlanContext<'_>, check: &WebhookCheckDef) -> Result<Expr, SqlError> {
