@@ -163,7 +163,7 @@ impl Transaction {
 
     /// Whether it has neither read nor written.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.hold.is_none() && self.writes.is_empty() && self.staged.is_none()
+        self.hold.is_none() && self.writes.is_empty() && self.staged.is_none() && self.notes.is_empty()
     }
 
     /// Whether the time at which it reads is chosen.

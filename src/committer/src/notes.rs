@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 /// Bytes of a note's key, and of its value, at the most.
 const KEY_BYTES_MAX: usize = 256;
 const VALUE_BYTES_MAX: usize = 64 << 10;
-/// Expired notes that go with one commit, at the most.
-const SWEPT_MAX: usize = 16;
+/// Expired notes that go with one commit, if there are as many.
+const SWEPT_MIN: usize = 16;
 
 /// Whose notes they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,8 +156,10 @@ impl Staged {
     pub(crate) fn writes(&mut self, persist: &PersistClient, now_us: u64) -> Result<Vec<MetaWrite>, PersistError> {
         let mut writes = Vec::new();
         if self.next_expiry_us <= now_us {
-            let first = persist.meta_first(EXPIRIES, SWEPT_MAX + 1)?;
-            let expired = first.iter().take(SWEPT_MAX).take_while(|(key, _)| expiry_of(key) <= now_us).count();
+            // More than come, or there would be more and more.
+            let swept_max = SWEPT_MIN.max(2 * self.notes.len());
+            let first = persist.meta_first(EXPIRIES, swept_max + 1)?;
+            let expired = first.iter().take(swept_max).take_while(|(key, _)| expiry_of(key) <= now_us).count();
             for (key, _) in &first[..expired] {
                 let name = key.splitn(3, '/').nth(2).unwrap_or_default();
                 writes.extend([delete(format!("{NOTES}{name}")), delete(key.clone())]);

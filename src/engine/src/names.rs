@@ -140,7 +140,7 @@ impl Privilege {
     /// What ALL PRIVILEGES means for an object of this kind, in the order Postgres lists them.
     pub fn all_of(kind: ObjectKind) -> &'static [Privilege] {
         match kind {
-            ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView => &[
+            ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Source => &[
                 Privilege::Insert,
                 Privilege::Select,
                 Privilege::Update,
@@ -150,7 +150,6 @@ impl Privilege {
                 Privilege::Trigger,
             ],
             ObjectKind::Sequence => &[Privilege::Select, Privilege::Update, Privilege::Usage],
-            ObjectKind::Source => &[Privilege::Insert, Privilege::Select],
             ObjectKind::Secret => &[Privilege::Usage],
             ObjectKind::Database => &[Privilege::Create, Privilege::Temporary, Privilege::Connect],
             ObjectKind::Schema | ObjectKind::Cluster => &[Privilege::Usage, Privilege::Create],

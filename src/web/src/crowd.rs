@@ -30,11 +30,11 @@ impl Crowd {
         Crowd { turns_max, addresses: Mutex::default() }
     }
 
-    /// Somebody who is connected. Whose address is not known is alone.
+    /// Somebody who is connected; without a limit if no address is given.
     pub(crate) fn origin(&self, address: Option<IpAddr>) -> Origin {
         let turns_max = self.turns_max;
         let Some(address) = address.filter(|_| turns_max > 0).map(|address| address.to_canonical()) else {
-            return Origin { count: Arc::default(), turns_max };
+            return Origin { count: Arc::default(), turns_max: 0 };
         };
         let mut addresses = self.addresses.lock();
         if let Some(count) = addresses.get(&address).and_then(Weak::upgrade) {

@@ -11,6 +11,7 @@ use crate::copy;
 use crate::crowd::Crowd;
 use crate::events::LAST_EVENT_ID;
 use crate::once::{IDEMPOTENCY_KEY, REPLAYED};
+use crate::request::drain;
 use crate::shared::Shared;
 use crate::single::COMMAND_TAG;
 use crate::sql;
@@ -19,6 +20,7 @@ use crate::visitor::{GOODBYE, Present, Visitor};
 use crate::webhook;
 use crate::websocket;
 use axum::Router;
+use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::IntoResponse;
 use door::entrance::{Arrival, Entrance, Port};
@@ -167,6 +169,9 @@ fn cross_origin(origins: &[String]) -> io::Result<CorsLayer> {
         .max_age(PREFLIGHT_AGE))
 }
 
+/// What is answered however crowded it is.
+const HEALTH: [&str; 2] = ["/api/livez", "/api/readyz"];
+
 /// What is told to an address of which too many requests are under way.
 fn too_many() -> Refusal {
     let message = "too many requests from this address are under way";
@@ -226,16 +231,21 @@ impl Visited {
             let turn = of.turn();
             // Of HTTP/1.1 hyper knows whether something is being answered.
             let noted = is_http2.then(|| of.noted());
-            let answering = turn.is_some().then(|| {
+            let answering = if turn.is_some() || HEALTH.contains(&request.uri().path()) {
                 let compresses = request.headers().contains_key(header::ACCEPT_ENCODING);
                 let router = if compresses { &compressing } else { &router };
-                TowerToHyperService::new(router.clone()).call(request)
-            });
+                Ok(TowerToHyperService::new(router.clone()).call(request))
+            } else {
+                Err(request.into_body())
+            };
             async move {
                 let _under_way = (noted, turn);
                 match answering {
-                    Some(answering) => answering.await,
-                    None => Ok(too_many().into_response()),
+                    Ok(answering) => answering.await,
+                    Err(body) => {
+                        drain(Body::new(body)).await;
+                        Ok(too_many().into_response())
+                    }
                 }
             }
         });
@@ -259,7 +269,7 @@ impl Visited {
 
     async fn http1<S, I>(&self, stream: I, service: S) -> hyper::Result<()>
     where
-        S: hyper::service::HttpService<Incoming, ResBody = axum::body::Body>,
+        S: hyper::service::HttpService<Incoming, ResBody = Body>,
         S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
         I: Read + Write + Unpin + Send + 'static,
     {
@@ -271,7 +281,7 @@ impl Visited {
 
     async fn http2<S, I>(&self, stream: I, service: S, visitor: &Arc<Visitor>) -> hyper::Result<()>
     where
-        S: hyper::service::HttpService<Incoming, ResBody = axum::body::Body>,
+        S: hyper::service::HttpService<Incoming, ResBody = Body>,
         S::Future: Send + 'static,
         S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
         I: Read + Write + Unpin + Send + 'static,

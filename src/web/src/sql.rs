@@ -250,12 +250,11 @@ async fn tell_once(
     seat.begin_once()?;
     sink.hold();
     let told = tell(seat, asked, sink).await.and_then(|()| Ok(sink.release()?));
-    if told.is_err() {
-        match seat.here() {
-            Some(session) => session.fail_transaction(),
-            // It was given up, and nobody waits for it.
-            None => return told,
-        }
+    match seat.here() {
+        // It was given up, and nobody waits for it.
+        None => return told,
+        Some(session) if told.is_err() => session.fail_transaction(),
+        Some(_) => {}
     }
     let tag = sink.head().and_then(|head| head.headers.get(COMMAND_TAG)?.to_str().ok()).unwrap_or_default().to_owned();
     let record = Record::of(print, &tag, sink.buffer.clone()).encode();

@@ -4,7 +4,7 @@ use crate::crowd::{Origin, Turn};
 use crate::shared::Shared;
 use crate::told::Refusal;
 use adapter::seat::Seat;
-use door::entrance::{Arrival, Entrance};
+use door::entrance::{Arrival, Entrance, Port};
 use ore::task::{JoinHandle, spawn};
 use parking_lot::Mutex;
 use std::ops::{Deref, DerefMut};
@@ -60,7 +60,8 @@ pub(crate) struct Seated {
 
 impl Visitor {
     pub(crate) fn new(shared: Arc<Shared>, arrival: Arrival, present: Present) -> Visitor {
-        let origin = shared.crowd.origin(arrival.peer.map(|peer| peer.ip()));
+        // Operators come in however crowded it is.
+        let origin = shared.crowd.origin(arrival.peer.map(|peer| peer.ip()).filter(|_| arrival.port == Port::External));
         Visitor {
             shared,
             arrival,

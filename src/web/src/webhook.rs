@@ -15,6 +15,7 @@ use crate::visitor::Visitor;
 use adapter::client::Client;
 use adapter::error::AdapterError;
 use adapter::once::Key;
+use adapter::startup::StartupParams;
 use adapter::writing::webhook::{Sent, Webhook};
 use axum::Extension;
 use axum::body::Body;
@@ -47,16 +48,26 @@ pub(crate) async fn webhook(
     request: extract::Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let ((webhook, once), body) = before(body, admitted(&visitor, &parts, &name)).await?;
+    let ((who, once), body) = before(body, admitted(&visitor, &parts, &name)).await?;
     let client = visitor.shared.entrance()?.client();
     let (body, mut memory) = read_body(body, visitor.shared.request_bytes_max, client.message_memory()).await?;
-    // It is there once more, as rows.
-    memory.try_grow(body.len()).map_err(AdapterError::from)?;
-    let once = match once {
-        Some((key, print)) => {
-            print.push(&body);
-            Some((client.webhook_key(&webhook, &key)?, print))
+    // As it is now: a body may take its time.
+    let webhook = client.webhook(&name).map_err(not_found)?;
+    check(client, &webhook, who.as_ref())?;
+    let (sent, print) =
+        (Sent { headers: headers(&parts.headers)?, body }, once.as_ref().map(|(_, print)| print.clone()));
+    let (reader, is_long) = (Arc::clone(&webhook), webhook.is_long(&sent));
+    let read = move || {
+        // Who may not send learns nothing of keys either.
+        let rows = reader.rows(&sent, &mut memory)?;
+        if let Some(print) = print {
+            print.push(&sent.body);
         }
+        Ok::<_, AdapterError>((rows, memory))
+    };
+    let (rows, _memory) = if is_long { elsewhere(read).await? } else { read()? };
+    let once = match once {
+        Some((key, print)) => Some((client.webhook_key(&webhook, &key)?, print)),
         None => None,
     };
     if let Some((key, print)) = &once
@@ -64,23 +75,15 @@ pub(crate) async fn webhook(
     {
         return Ok(answer);
     }
-    let sent = Sent { headers: headers(&parts.headers)?, body };
-    let rows = match webhook.is_long(sent.body.len()) {
-        true => {
-            let webhook = Arc::clone(&webhook);
-            elsewhere(move || webhook.rows(&sent)).await?
-        }
-        false => webhook.rows(&sent)?,
-    };
     append(client, &webhook, rows, once).await
 }
 
-/// The webhook, if this request may be sent to it, and the request's key.
+/// Who sends a request, if the webhook has no CHECK that says so, and the request's key.
 async fn admitted(
     visitor: &Arc<Visitor>,
     parts: &Parts,
     name: &[String; 3],
-) -> Result<(Arc<Webhook>, Option<(String, Print)>), Refusal> {
+) -> Result<(Option<StartupParams>, Option<(String, Print)>), Refusal> {
     let Address { options } = address(&parts.uri)?;
     if options.is_some() {
         return Err(Refusal::malformed("a webhook has no session, and takes no options"));
@@ -89,15 +92,37 @@ async fn admitted(
     let client = visitor.shared.entrance()?.client();
     let found = client.webhook(name);
     // Whether there is one is told to who may come in.
-    if !found.as_ref().is_ok_and(|webhook| webhook.has_check()) {
-        let (_, user, database) = identify(visitor, parts, Some(name[0].clone())).await?;
-        client.check_insert(&startup(&visitor.arrival, user, database), found.as_deref().ok())?;
+    let who = match &found {
+        Ok(webhook) if webhook.has_check() => None,
+        _ => {
+            let (_, user, database) = identify(visitor, parts, Some(name[0].clone())).await?;
+            let who = startup(&visitor.arrival, user, database);
+            client.check_insert(&who, found.as_deref().ok())?;
+            Some(who)
+        }
+    };
+    found.map_err(not_found)?;
+    Ok((who, Print::of(parts)?))
+}
+
+/// Refuses who may not send to a webhook as it is now.
+fn check(client: &Client, webhook: &Webhook, who: Option<&StartupParams>) -> Result<(), AdapterError> {
+    match who {
+        _ if webhook.has_check() => Ok(()),
+        Some(who) => client.check_insert(who, Some(webhook)),
+        None => {
+            let message = "the source was made anew, without a CHECK";
+            Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
+        }
     }
-    let webhook = found.map_err(|error| match error.sqlstate() {
+}
+
+/// 404 of what is not there.
+fn not_found(error: AdapterError) -> Refusal {
+    match error.sqlstate() {
         SqlState::UNDEFINED_TABLE => Refusal::new(StatusCode::NOT_FOUND, error.sqlstate(), error.to_string()),
         _ => error.into(),
-    })?;
-    Ok((webhook, Print::of(parts)?))
+    }
 }
 
 /// Makes rows durable, and then says so.

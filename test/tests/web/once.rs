@@ -160,6 +160,20 @@ fn rows_are_loaded_once() {
     }
     assert_eq!(code(&load("k", "a\n-1\n")), (422, "22023".to_owned()));
     assert_eq!(code(&load("k2", "a\n-1\n0\n")), (409, "23505".to_owned()));
+    // The next to use the session is another one.
+    results(&mut http, "CREATE TABLE next (a int)");
+    for replayed in [false, true] {
+        let headers = [("Content-Type", "text/csv"), ("Idempotency-Key", "k3")];
+        let answer = http.ask("POST", "/api/copy?table=next", &headers, b"a\n1\n").expect("an answer");
+        assert_eq!((answer.status, is_replayed(&answer)), (200, replayed));
+        let answer = http.ask("POST", "/api/copy?table=next", &headers[..1], b"a\n2\n").expect("an answer");
+        assert_eq!(of(&answer)[0]["ok"], "COPY 1", "{}", answer.text());
+    }
+    assert_eq!(results(&mut http, "INSERT INTO next VALUES (3)")[0]["ok"], "INSERT 0 1");
+    let mut load = |key: &str, body: &str| {
+        let headers = [("Content-Type", "text/csv"), ("Idempotency-Key", key)];
+        http.ask("POST", "/api/copy?table=t", &headers, body.as_bytes()).expect("an answer")
+    };
     // Rows that are none are loaded once as well.
     for replayed in [false, true] {
         let answer = load("k2", "a\n");

@@ -145,7 +145,15 @@ fn who_signs_may_send() {
         assert_eq!(error["message"], "the request does not satisfy the CHECK of source signed");
     }
     assert_eq!(refused(&mut http, "signed", &right, b"another").0, 403);
-    assert_eq!(rows(&mut http, "SELECT body FROM signed"), json!([[MESSAGE]]));
+    // Nor does a key say anything to who does not sign.
+    let keyed = [right[0], ("Idempotency-Key", "k")];
+    sent(&mut http, "signed", &keyed, MESSAGE.as_bytes());
+    for (body, key) in [(MESSAGE.as_bytes(), "k"), (b"x", "k"), (b"x", "other")] {
+        assert_eq!(refused(&mut http, "signed", &[("Idempotency-Key", key)], body).0, 403);
+    }
+    let again = send(&mut http, "signed", &keyed, MESSAGE.as_bytes());
+    assert_eq!((again.status, again.header("idempotent-replayed")), (200, Some("true")));
+    assert_eq!(rows(&mut http, "SELECT body FROM signed"), json!([[MESSAGE], [MESSAGE]]));
     // Another secret from now on; of the same name or not.
     done(&mut http, "ALTER SECRET signing RENAME TO renamed; ALTER SECRET renamed AS decode('SmVmZg==', 'base64')");
     assert_eq!(refused(&mut http, "signed", &right, MESSAGE.as_bytes()).0, 403);
@@ -187,7 +195,12 @@ fn without_a_check_it_takes_the_right_to_insert() {
     // Basic joe:, shut:
     let (joe, shut) = ([("Authorization", "Basic am9lOg==")], [("Authorization", "Basic c2h1dDo=")]);
     assert_eq!(refused(&mut http, "open", &joe, b"x"), (403, "42501".to_owned()));
-    done(&mut http, "GRANT INSERT ON open TO joe, shut");
+    done(&mut http, "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO joe; REVOKE ALL ON open FROM joe");
+    assert_eq!(refused(&mut http, "open", &joe, b"x"), (403, "42501".to_owned()));
+    done(&mut http, "GRANT INSERT ON open TO joe, shut; CREATE SCHEMA closed");
+    done(&mut http, "CREATE SOURCE closed.hook FROM WEBHOOK BODY FORMAT TEXT; GRANT INSERT ON closed.hook TO joe");
+    let answer = http.ask("POST", "/api/webhook/materialize/closed/hook", &joe, b"x").expect("an answer");
+    assert_eq!(answer.status, 403, "the schema is closed");
     sent(&mut http, "open", &joe, b"x");
     assert_eq!(refused(&mut http, "open", &shut, b"x"), (403, "28000".to_owned()), "it may not log in");
     sent(&mut http, "open", &[], b"y");
@@ -259,20 +272,38 @@ fn sources_are_relations_that_nothing_else_writes_to() {
     done(&mut http, "DROP SOURCE \"S x\".\"a/b\" CASCADE; DROP SOURCE other");
 }
 
+const HIDDEN: &str = "SomethingThatNobodySees";
+
+#[test]
+fn who_looks_at_statements_sees_no_secret() {
+    let server = start();
+    let (mut watched, mut looks) = (admin(&server), admin(&server));
+    for statement in [
+        format!("CREATE SECRET hidden AS '{HIDDEN}'"),
+        format!("ALTER SECRET hidden AS '{HIDDEN}'"),
+        format!("CREATE ROLE joe LOGIN PASSWORD '{HIDDEN}'"),
+    ] {
+        watched.execute(&statement).expect("it is done");
+        let seen = looks.rows("SELECT query FROM pg_stat_activity").expect("rows");
+        let (kind, shown) = (statement.split_whitespace().take(2).collect::<Vec<_>>().join(" "), format!("{seen:?}"));
+        assert!(shown.contains(&kind) && !shown.contains(HIDDEN), "{shown}");
+    }
+}
+
 #[test]
 fn secrets_are_told_to_nobody() {
-    const HIDDEN: &str = "SomethingThatNobodySees";
     let mut server = start();
     let mut own = http(&server);
     let mut admin = admin(&server);
     admin.execute("ALTER SYSTEM SET statement_logging_max_sample_rate = 1").expect("it is set");
     admin.execute("ALTER SYSTEM SET statement_logging_default_sample_rate = 1").expect("it is set");
     done(&mut own, &format!("CREATE SECRET hidden AS '{HIDDEN}'"));
-    done(&mut own, &format!("ALTER SECRET hidden AS '{HIDDEN}'; CREATE ROLE joe LOGIN"));
+    own.sql(&json!({ "query": "CREATE ROLE joe LOGIN" })).expect("an answer");
     for statement in [
         format!("CREATE SECRET x AS '{HIDDEN}' || 'x'"),
         format!("CREATE SECRET x AS '\\z{HIDDEN}'"),
         format!("CREATE SECRET x AS decode('{HIDDEN}_', 'base64')"),
+        format!("CREATE SECRET x AS decode('base64', '{HIDDEN}')"),
         format!("CREATE SECRET hidden AS '{HIDDEN}'"),
     ] {
         let result = results(&mut own, &statement)[0].clone();

@@ -4,6 +4,7 @@
 //! besides (a plan found in the cache, made, or made again after the catalog changed) is decided here.
 
 use crate::control::replan::is_stale;
+use crate::control::sampling::may_have_password;
 use crate::control::short::{is_elsewhere, is_short};
 use crate::description::RowDesc;
 use crate::error::{AdapterError, Notice};
@@ -67,7 +68,11 @@ impl Session {
             _ => self.memory_for_params(params)?,
         };
         if !plan.only_reads() {
-            self.begin_statement(&plan.text);
+            // Others see it.
+            match may_have_password(plan.name, &plan.text) {
+                true => self.begin_statement(&Arc::from(plan.name)),
+                false => self.begin_statement(&plan.text),
+            }
         }
         match &plan.exec {
             Exec::Select(select) if select.select.locks.is_some() => {

@@ -124,7 +124,8 @@ impl Session {
 }
 
 /// Whether a statement's text may have a password in it.
-fn may_have_password(kind: &str, sql: &str) -> bool {
+/// Whether a statement may have a password or a secret in its text, which nobody is to see.
+pub(crate) fn may_have_password(kind: &str, sql: &str) -> bool {
     let words = |text: &str| text.to_ascii_lowercase();
     kind.ends_with("SECRET") || kind.ends_with("ROLE") && words(sql).contains("password")
 }

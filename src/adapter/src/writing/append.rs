@@ -40,13 +40,13 @@ impl Client {
         let database = self.database_for(&startup.user, startup.database.clone());
         let (role, _) = may_log_in(state, startup, &database)?;
         let Some(Webhook { item, .. }) = webhook else { return Ok(()) };
-        match has_privilege(state.as_ref(), role.id, ObjectId::Item(item.id), Privilege::Insert) {
-            true => Ok(()),
-            false => {
-                let message = format!("permission denied for source {}", item.name.item);
-                Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
-            }
-        }
+        let has = |object, privilege| has_privilege(state.as_ref(), role.id, object, privilege);
+        let denied = match (has(ObjectId::Schema(item.schema), Privilege::Usage), &item.name) {
+            (false, name) => format!("permission denied for schema {}", name.schema),
+            (true, _) if has(ObjectId::Item(item.id), Privilege::Insert) => return Ok(()),
+            (true, name) => format!("permission denied for source {}", name.item),
+        };
+        Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, denied))
     }
 
     /// Makes rows durable, and what was answered, if that is to be known. Errors: 42P01 if the webhook has gone, 23505 if it has a unique

@@ -16,6 +16,7 @@ use engine::error::SqlError;
 use engine::names::ObjectKind;
 use engine::{Engine, SessionInfo};
 use ore::clock::Clock;
+use ore::memory::Reservation;
 use parking_lot::Mutex;
 use pgrepr::copy::reader::{CopyError, CopyReader};
 use pgrepr::copy::{CopyFormat, CopyOptions};
@@ -124,22 +125,27 @@ impl Webhook {
         self.check.is_some()
     }
 
-    /// Whether a request of so many bytes is to be read where nobody waits.
-    pub fn is_long(&self, bytes: usize) -> bool {
-        const LONG_BODY: usize = 64 << 10;
-        bytes > LONG_BODY || self.check.as_ref().is_some_and(|check| has_long(&check.condition))
+    /// Whether a request is to be read where nobody waits.
+    pub fn is_long(&self, sent: &Sent) -> bool {
+        const LONG: usize = 64 << 10;
+        let has_headers = self.def.headers.is_some() || !self.def.mapped.is_empty();
+        // Each row has them.
+        let headers = sent.headers.iter().filter(|_| has_headers).map(|(name, value)| name.len() + value.len());
+        let bytes = sent.body.len().saturating_mul(1 + headers.sum::<usize>());
+        bytes > LONG || self.check.as_ref().is_some_and(|check| has_long(&check.condition))
     }
 
-    /// The rows that a request becomes. Errors: 42501 of one that does not satisfy the CHECK, 22P02 and the like of a body that is not of
-    /// the format.
-    pub fn rows(&self, sent: &Sent) -> Result<Updates, AdapterError> {
+    /// The rows that a request becomes, within this memory beside what that has already. Errors: 42501 of one that does not satisfy the
+    /// CHECK, 22P02 and the like of a body that is not of the format, 53200.
+    pub fn rows(&self, sent: &Sent, memory: &mut Reservation) -> Result<Updates, AdapterError> {
         if let Some(check) = &self.check
             && !check.holds(sent).unwrap_or(false)
         {
             let message = format!("the request does not satisfy the CHECK of source {}", self.item.name.item);
             return Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
-        let mut rows = Rows { rest: self.beside_body(sent)?, desc: &self.item.desc, updates: Updates::new() };
+        let (rest, before) = (self.beside_body(sent)?, memory.bytes());
+        let mut rows = Rows { rest, desc: &self.item.desc, updates: Updates::new(), memory, before };
         match &self.def.body {
             BodyFormat::Bytes => rows.push(&[Datum::Bytes(Cow::Borrowed(&sent.body))])?,
             BodyFormat::Text => rows.push(&[Datum::Text(Cow::Borrowed(text(&sent.body)?))])?,
@@ -246,11 +252,14 @@ struct Rows<'w> {
     rest: Vec<Datum<'static>>,
     desc: &'w RelationDesc,
     updates: Updates,
+    memory: &'w mut Reservation,
+    /// What it had before.
+    before: usize,
 }
 
 impl Rows<'_> {
     fn push(&mut self, body: &[Datum<'_>]) -> Result<(), AdapterError> {
-        let Rows { rest, desc, updates } = self;
+        let Rows { rest, desc, updates, memory, before } = self;
         debug_assert_eq!(body.len() + rest.len(), desc.arity(), "each column has a value");
         updates.push_with(1, |out| {
             let values = body.iter().chain(rest.iter());
@@ -258,7 +267,9 @@ impl Rows<'_> {
                 write_datum(out, &column.data_type, datum)?;
             }
             Ok::<_, AdapterError>(())
-        })
+        })?;
+        // They are there twice while they grow.
+        Ok(memory.cover(*before + 2 * updates.memory()).map_err(SqlError::from)?)
     }
 
     /// Any number of values one behind the other; of an array each item, if it is to be taken apart.

@@ -14,6 +14,7 @@ use crate::writing::references::{Change, Changed, Referring};
 use ahash::AHashMap;
 use committer::constraint::{Duplicate, TableConstraints, Violation, Wording, duplicate, first_duplicate, net_keys};
 use committer::expectations::Expectation;
+use committer::notes::Notes;
 use committer::request::{Committed, TableWrite};
 use engine::names::{ObjectId, Privilege};
 use persist::Blobs;
@@ -115,6 +116,8 @@ impl Session {
             committed(&self.cancel(), self.shared.committer.commit_noted(writes, expectations, notes)).await?;
         match committed {
             Committed::At => {
+                // They are left, and are nothing to what comes next.
+                self.transaction.notes = Notes::default();
                 self.transaction.unlock();
                 Ok(committed)
             }

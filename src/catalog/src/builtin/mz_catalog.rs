@@ -455,7 +455,9 @@ fn comments(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
 
 fn object_dependencies(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let mut rows = Vec::new();
-    for item in context.catalog.all_items().filter(|item| is_relation(item)) {
+    let is_referred_to =
+        |item: &&std::sync::Arc<ItemRef>| is_relation(item) || matches!(item.kind, ItemKind::Secret(_));
+    for item in context.catalog.all_items().filter(is_referred_to) {
         rows.extend(context.catalog.dependents(item.id).into_iter().map(|id| [item_id(id), item_id(item.id)]));
     }
     relation.batch(["object_id", "referenced_object_id"], rows)

@@ -351,7 +351,10 @@ fn pg_description(context: &Context<'_>, relation: &SystemRelation) -> Result<Re
     let mut rows = Vec::new();
     for (object, column, comment) in context.catalog.comments() {
         let (oid, class) = match object {
-            ObjectId::Item(id) => (context.catalog.item(id).map(|item| item.oid), PG_CLASS_OID),
+            ObjectId::Item(id) => {
+                let item = context.catalog.item(id).filter(|item| !matches!(item.kind, ItemKind::Secret(_)));
+                (item.map(|item| item.oid), PG_CLASS_OID)
+            }
             ObjectId::Schema(id) => (context.catalog.schema(id).map(|schema| schema.oid), PG_NAMESPACE_OID),
             _ => continue,
         };

@@ -77,7 +77,7 @@ fn pg_tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordB
     let items = context.items();
     let rows = items
         .iter()
-        .filter(|item| is_table(item))
+        .filter(|item| is_table(item) || item.webhook().is_some())
         .map(|item| {
             [
                 text(&item.name.schema),

@@ -63,7 +63,7 @@ pub(super) fn may_see(context: &Context<'_>, role: RoleId) -> bool {
 
 /// Whether the SQL standard, whose schema this is, knows such a thing: materialized views are none of its.
 pub(super) fn is_standard(item: &ItemRef) -> bool {
-    is_table(item) || is_view(item)
+    is_table(item) || is_view(item) || item.webhook().is_some()
 }
 
 /// Whether the role may do anything with these columns.

@@ -340,7 +340,9 @@ impl Stream {
     }
 
     fn is_over(&self) -> bool {
-        self.started.get().is_some_and(|started| started.state.lock().end.is_some())
+        // Of an index that is gone the task may not know yet.
+        let is_over = |started: &Arc<Started>| started.handle.check().is_err() || started.state.lock().end.is_some();
+        self.started.get().is_some_and(is_over)
     }
 
     /// Takes what is published, and tells it, for as long as somebody follows or may come back.

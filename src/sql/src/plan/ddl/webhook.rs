@@ -105,7 +105,7 @@ fn value(value: &SecretValue) -> Result<SecretBytes, SqlError> {
     let SecretValue { text, encoding } = value;
     let bytes = match encoding {
         Some(encoding) => sql_functions::decode(text.reveal(), encoding).map_err(|_| {
-            let message = format!("the value of the secret cannot be decoded as {encoding:.20}");
+            let message = "the value of the secret cannot be decoded";
             SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
         })?,
         None => pgrepr::bytea::decode_bytea(text.reveal()).map_err(|_| {
