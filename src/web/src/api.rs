@@ -95,7 +95,10 @@ impl Routes {
 
 /// A parameter in the address, behind the question mark.
 pub fn query(name: &str, description: &str) -> Value {
-    json!({ "name": name, "in": "query", "description": description, "schema": { "type": "string" } })
+    json!({
+        "name": name, "in": "query", "required": false, "description": description,
+        "schema": { "type": "string" },
+    })
 }
 
 /// The same of one that has to be there.
