@@ -2,8 +2,11 @@
 
 use crate::{JSON, http, results, start};
 use glimpse_test::http::{Answer, Http};
+use glimpse_test::server::Server;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const UPGRADE: [(&str, &str); 4] = [
     ("Connection", "Upgrade"),
@@ -29,6 +32,22 @@ fn call(http: &mut Http, method: &str, path: &str) -> Answer {
     if headers == UPGRADE { http.head().expect("a head") } else { http.answer().expect("an answer") }
 }
 
+/// What `of` gives while the server has something to do.
+fn busy<T>(server: &Server, of: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut http = http(server);
+            while !is_over.load(Ordering::Relaxed) {
+                results(&mut http, "SELECT sum(x) FROM generate_series(1, 1000000) AS x");
+            }
+        });
+        let given = catch_unwind(AssertUnwindSafe(of));
+        is_over.store(true, Ordering::Relaxed);
+        given.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
 fn document(http: &mut Http) -> Value {
     let answer = http.ask("GET", "/api/openapi.json", &[], b"").expect("an answer");
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
@@ -51,7 +70,8 @@ fn routes_are_as_they_are_told() {
         for (path, item) in document["paths"].as_object().expect("paths") {
             for (method, operation) in item.as_object().expect("methods") {
                 assert!(operation["summary"].is_string(), "{method} {path}");
-                let answer = call(&mut Http::connect(addr).expect("a connection"), method, path);
+                let called = || call(&mut Http::connect(addr).expect("a connection"), method, path);
+                let answer = if path == "/prof/cpu" { busy(&server, called) } else { called() };
                 let status = answer.status.to_string();
                 let told = &operation["responses"][&status];
                 assert!(told.is_object() && answer.status < 300, "{method} {path}: {status}: {}", answer.text());
@@ -70,8 +90,7 @@ fn routes_are_as_they_are_told() {
 
 #[test]
 fn one_address_does_not_have_all_of_the_server() {
-    let server =
-        glimpse_test::server::Server::start_with(&["--http-requests-per-address=2"]).expect("the server starts");
+    let server = Server::start_with(&["--http-requests-per-address=2"]).expect("the server starts");
     let mut own = http(&server);
     results(&mut own, "CREATE TABLE t (a int); CREATE INDEX ON t (a)");
     let follow = || {
