@@ -14,10 +14,12 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::writing::copy_in::CopyIn;
+use crate::writing::webhook::Webhook;
 use committer::notes::{Name, Namespace, Note, Notes};
-use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql_syntax::ast::TransactionModes;
+use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long it is known what was answered.
@@ -28,13 +30,38 @@ const NAMESPACE: Namespace = Namespace("request");
 pub const KEY_BYTES_MAX: usize = 200;
 
 /// What is carried out once, of one who asks.
-#[derive(Clone, Debug)]
-pub struct Key(Name);
+#[derive(Clone)]
+pub struct Key {
+    name: Name,
+    shared: Arc<Shared>,
+}
+
+impl Key {
+    /// A key of this owner's own. Error 54000 of one that is too long.
+    fn of(shared: &Arc<Shared>, owner: impl Display, key: &str) -> Result<Key, AdapterError> {
+        Ok(Key { name: Name::new(NAMESPACE, &format!("{owner}/{key}"))?, shared: Arc::clone(shared) })
+    }
+
+    /// What was answered to what has it, if that was carried out.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn answered_before(&self) -> Result<Option<Vec<u8>>, AdapterError> {
+        Ok(self.shared.committer.note(self.name.clone()).await?)
+    }
+
+    /// What a commit leaves: that this was answered, unless something was before. Error 54000 of an answer that is too long.
+    pub(crate) fn answered_with(&self, answer: Vec<u8>) -> Result<Notes, AdapterError> {
+        let kept_us = u64::try_from(KEPT.as_micros()).unwrap_or(u64::MAX);
+        let note = Note::new(answer, Some(self.shared.clock.now_us().saturating_add(kept_us)))?;
+        Ok(Notes { puts: vec![(self.name.clone(), Some(note))], requires: vec![(self.name.clone(), None)] })
+    }
+}
 
 impl Session {
     /// A key, which is this role's own. Error 54000 of one that is too long.
     pub fn key(&self, key: &str) -> Result<Key, AdapterError> {
-        Ok(Key(Name::new(NAMESPACE, &format!("{}/{key}", self.rights.own().oid))?))
+        Key::of(&self.shared, self.rights.own().oid, key)
     }
 
     /// Whether it is in a transaction that no statement can end.
@@ -43,40 +70,14 @@ impl Session {
     }
 }
 
-impl Key {
-    /// A key of a request to a source, which has no role.
-    pub(crate) fn of_source(source: GlobalId, key: &str) -> Result<Key, AdapterError> {
-        Ok(Key(Name::new(NAMESPACE, &format!("{source}/{key}"))?))
-    }
-}
-
-/// What a commit leaves: that this was answered, unless something was before.
-pub(crate) fn answered_with(shared: &Shared, Key(name): &Key, answer: Vec<u8>) -> Result<Notes, AdapterError> {
-    let kept_us = u64::try_from(KEPT.as_micros()).unwrap_or(u64::MAX);
-    let note = Note::new(answer, Some(shared.clock.now_us().saturating_add(kept_us)))?;
-    Ok(Notes { puts: vec![(name.clone(), Some(note))], requires: vec![(name.clone(), None)] })
-}
-
 impl Client {
-    /// What was answered to what has this key, if that was carried out.
-    ///
-    /// # Cancellation
-    /// Safe to drop.
-    pub async fn answered_before(&self, Key(name): &Key) -> Result<Option<Vec<u8>>, AdapterError> {
-        Ok(self.shared.committer.note(name.clone()).await?)
+    /// A key of a request to a webhook, whoever sends it. Error 54000 of one that is too long.
+    pub fn webhook_key(&self, webhook: &Webhook, key: &str) -> Result<Key, AdapterError> {
+        Key::of(&self.shared, webhook.item.id, key)
     }
 }
 
 impl Seat {
-    /// What was answered to what has this key, if that was carried out.
-    ///
-    /// # Cancellation
-    /// Safe to drop.
-    pub async fn answered_before(&mut self, Key(name): &Key) -> Result<Option<Vec<u8>>, AdapterError> {
-        self.back().await;
-        Ok(self.shared.committer.note(name.clone()).await?)
-    }
-
     /// Begins a transaction that [`Seat::commit_once`] ends, and no statement. Error 25001 in a transaction.
     pub fn begin_once(&mut self) -> Result<(), AdapterError> {
         if self.transaction.status != Status::Idle {
@@ -96,7 +97,7 @@ impl Seat {
     pub async fn commit_once(&mut self, key: &Key, answer: Vec<u8>) -> Result<bool, AdapterError> {
         self.back().await;
         let is_failed = self.transaction.status == Status::Failed;
-        let ended = match answered_with(&self.shared, key, answer) {
+        let ended = match key.answered_with(answer) {
             _ if is_failed => {
                 self.roll_back_block();
                 Ok(())
@@ -120,7 +121,7 @@ impl Seat {
     /// # Cancellation
     /// A write that was handed to the committer still commits.
     pub async fn copy_done_once(&mut self, copy: Box<CopyIn>, key: &Key, answer: Vec<u8>) -> Result<Tag, AdapterError> {
-        let notes = answered_with(&self.shared, key, answer);
+        let notes = key.answered_with(answer);
         self.transaction.notes = self.noted(notes)?;
         self.copy_done(copy).await
     }

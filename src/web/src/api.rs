@@ -12,7 +12,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{ComponentsBuilder, Info, OpenApi};
 
 /// Where the document is.
-pub const PATH: &str = "/api/openapi.json";
+const PATH: &str = "/api/openapi.json";
 
 /// Routes that share a state, each with what is told of it.
 pub struct Routes<S = ()> {

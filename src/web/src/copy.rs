@@ -158,6 +158,11 @@ struct Told {
     is_again: bool,
 }
 
+/// What was told before, once the whole body has come. Errors: 422 if that was another one.
+fn again(told: &[u8], print: &Print) -> Result<Told, Refusal> {
+    Ok(Told { body: Record::decode(told, print)?.into_body(), is_again: true })
+}
+
 /// A load.
 struct Load<'s> {
     seat: &'s mut Seat,
@@ -171,9 +176,12 @@ struct Load<'s> {
 impl Load<'_> {
     /// Takes all rows and commits them. Errors: those of rows, with their numbers, and of the commit.
     async fn all(&mut self, body: &mut Body, form: Form) -> Result<Told, Refusal> {
-        if let Some(told) = self.before().await? {
+        let once = self.once.take();
+        if let Some((key, print)) = &once
+            && let Some(told) = key.answered_before().await?
+        {
             while next_piece(body).await?.is_some() {}
-            return self.again(&told);
+            return again(&told, print);
         }
         let copy = match form {
             Form::Csv { header } => self.csv(body, header).await?,
@@ -181,36 +189,20 @@ impl Load<'_> {
             Form::Arrow => self.arrow(body).await?,
             Form::Parquet => self.parquet(body).await?,
         };
-        let Some((key, print)) = &self.once else {
+        let Some((key, print)) = once else {
             let tag = self.seat.copy_done(copy).await?;
             return Ok(Told { body: self.told(&tag), is_again: false });
         };
-        let (key, print, tag) = (key.clone(), print.clone(), Tag::Counted("COPY", copy.row_count()));
-        let body = self.told(&tag);
+        let body = self.told(&Tag::Counted("COPY", copy.row_count()));
         let record = Record::of(&print, "", body.clone());
         match self.seat.copy_done_once(copy, &key, record.encode()).await {
             Ok(_) => Ok(Told { body, is_again: false }),
             // Somebody may have been quicker, with the same.
-            Err(error) => match self.before().await? {
-                Some(told) => self.again(&told),
+            Err(error) => match key.answered_before().await? {
+                Some(told) => again(&told, &print),
                 None => Err(error.into()),
             },
         }
-    }
-
-    /// What was told of the same rows before, if they were loaded.
-    async fn before(&mut self) -> Result<Option<Vec<u8>>, AdapterError> {
-        match &self.once {
-            Some((key, _)) => self.seat.answered_before(key).await,
-            None => Ok(None),
-        }
-    }
-
-    /// The same once more, once the whole body has come. Errors: 422 if it is another one.
-    fn again(&self, told: &[u8]) -> Result<Told, Refusal> {
-        let print = self.once.as_ref().map(|(_, print)| print);
-        let print = print.ok_or_else(|| AdapterError::internal("what has no key was told before"))?;
-        Ok(Told { body: Record::decode(told, print)?.into_body(), is_again: true })
     }
 
     /// What is told of rows that were loaded.

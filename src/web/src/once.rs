@@ -5,6 +5,7 @@
 //! refused (422). Of one that failed nothing is kept: nothing was done. A key is its role's own.
 
 use crate::identify::single;
+use crate::single::COMMAND_TAG;
 use crate::sink::Sink;
 use crate::told::Refusal;
 use adapter::error::AdapterError;
@@ -74,7 +75,7 @@ impl Print {
 pub(crate) struct Record {
     /// Of the request.
     print: [u8; 32],
-    /// The headers that it has beside those of its form, one at the most.
+    /// The value of the header `Command-Tag`; empty if there is none.
     tag: String,
     body: Vec<u8>,
 }
@@ -108,12 +109,12 @@ impl Record {
     }
 
     /// Has this be the answer.
-    pub(crate) fn put(self, sink: &mut Sink, tag: &HeaderName) {
+    pub(crate) fn put(self, sink: &mut Sink) {
         sink.buffer = self.body;
         let Some(head) = sink.head() else { return };
         mark(&mut head.headers);
-        if let Some(value) = Some(self.tag).filter(|tag| !tag.is_empty()).and_then(|tag| tag.try_into().ok()) {
-            head.headers.insert(tag.clone(), value);
+        if let (false, Ok(tag)) = (self.tag.is_empty(), self.tag.try_into()) {
+            head.headers.insert(COMMAND_TAG, tag);
         }
     }
 

@@ -244,7 +244,7 @@ async fn tell_once(
     sink: &mut Sink,
 ) -> Result<(), Refusal> {
     let key = seat.key(key)?;
-    if tell_again(seat, &key, print, sink).await? {
+    if tell_again(&key, print, sink).await? {
         return Ok(());
     }
     seat.begin_once()?;
@@ -260,7 +260,7 @@ async fn tell_once(
     let record = Record::of(print, &tag, sink.buffer.clone()).encode();
     let committed = Box::pin(seat.commit_once(&key, record)).await;
     // Somebody may have been quicker, with the same.
-    if matches!(committed, Ok(true)) || tell_again(seat, &key, print, sink).await? {
+    if matches!(committed, Ok(true)) || tell_again(&key, print, sink).await? {
         return Ok(());
     }
     committed?;
@@ -268,8 +268,8 @@ async fn tell_once(
 }
 
 /// Tells what was answered to the request with this key before, if it was carried out. Errors: 422 if that was another request.
-async fn tell_again(seat: &mut Seat, key: &Key, print: &Print, sink: &mut Sink) -> Result<bool, Refusal> {
-    let Some(bytes) = seat.answered_before(key).await? else { return Ok(false) };
-    Record::decode(&bytes, print)?.put(sink, &COMMAND_TAG);
+async fn tell_again(key: &Key, print: &Print, sink: &mut Sink) -> Result<bool, Refusal> {
+    let Some(bytes) = key.answered_before().await? else { return Ok(false) };
+    Record::decode(&bytes, print)?.put(sink);
     Ok(true)
 }

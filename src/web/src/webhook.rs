@@ -71,7 +71,7 @@ pub(crate) async fn webhook(
         None => None,
     };
     if let Some((key, print)) = &once
-        && let Some(answer) = again(client, key, print).await?
+        && let Some(answer) = again(key, print).await?
     {
         return Ok(answer);
     }
@@ -137,14 +137,14 @@ async fn append(
     match (appended, once) {
         (Ok(()), _) => Ok(StatusCode::OK.into_response()),
         // Somebody may have been quicker, with the same.
-        (Err(error), Some((key, print))) => again(client, &key, &print).await?.ok_or_else(|| error.into()),
+        (Err(error), Some((key, print))) => again(&key, &print).await?.ok_or_else(|| error.into()),
         (Err(error), None) => Err(error.into()),
     }
 }
 
 /// The answer to the request with this key, if it was taken before. Errors: 422 if that was another request.
-async fn again(client: &Client, key: &Key, print: &Print) -> Result<Option<Response>, Refusal> {
-    let Some(bytes) = client.answered_before(key).await? else { return Ok(None) };
+async fn again(key: &Key, print: &Print) -> Result<Option<Response>, Refusal> {
+    let Some(bytes) = key.answered_before().await? else { return Ok(None) };
     let mut answer = Body::from(Record::decode(&bytes, print)?.into_body()).into_response();
     once::mark(answer.headers_mut());
     Ok(Some(answer))

@@ -83,6 +83,13 @@ fn a_token_is_a_role() {
         assert_eq!(answer.status, 401, "{wrong}: {}", answer.text());
         assert!(answer.header("www-authenticate").is_some());
     }
+    // Another secret from now on.
+    let other = "another secret of thirty-two bytes";
+    std::fs::write(&secret, other).expect("a file");
+    server.signal("HUP").expect("it is told");
+    let fresh = format!("Bearer {}", token(&server, other, &json!({ "sub": "joe", "exp": LATER })));
+    crate::eventually("the secret is read again", || ask(&mut http, &fresh).status == 200);
+    assert_eq!(ask(&mut http, &good).status, 401);
     // What was refused is not in the log.
     let log = server.log();
     assert!(

@@ -144,22 +144,23 @@ fn of_those_beside_each_other_one_is_carried_out() {
     assert_eq!((&found[0]["rows"], &found[1]["rows"]), (&json!([["5"]]), &json!([["5"]])));
 }
 
+fn load(http: &mut Http, key: &str, body: &str) -> Answer {
+    let headers = [("Content-Type", "text/csv"), ("Idempotency-Key", key)];
+    http.ask("POST", "/api/copy?table=t", &headers, body.as_bytes()).expect("an answer")
+}
+
 #[test]
 fn rows_are_loaded_once() {
     let server = start();
     let mut http = http(&server);
     results(&mut http, "CREATE TABLE t (a int PRIMARY KEY)");
-    let mut load = |key: &str, body: &str| {
-        let headers = [("Content-Type", "text/csv"), ("Idempotency-Key", key)];
-        http.ask("POST", "/api/copy?table=t", &headers, body.as_bytes()).expect("an answer")
-    };
     let rows: String = std::iter::once("a\n".to_owned()).chain((0..50_000).map(|a| format!("{a}\n"))).collect();
     for replayed in [false, true] {
-        let answer = load("k", &rows);
+        let answer = load(&mut http, "k", &rows);
         assert_eq!((of(&answer)[0]["ok"].as_str(), is_replayed(&answer)), (Some("COPY 50000"), replayed));
     }
-    assert_eq!(code(&load("k", "a\n-1\n")), (422, "22023".to_owned()));
-    assert_eq!(code(&load("k2", "a\n-1\n0\n")), (409, "23505".to_owned()));
+    assert_eq!(code(&load(&mut http, "k", "a\n-1\n")), (422, "22023".to_owned()));
+    assert_eq!(code(&load(&mut http, "k2", "a\n-1\n0\n")), (409, "23505".to_owned()));
     // The next to use the session is another one.
     results(&mut http, "CREATE TABLE next (a int)");
     for replayed in [false, true] {
@@ -170,13 +171,9 @@ fn rows_are_loaded_once() {
         assert_eq!(of(&answer)[0]["ok"], "COPY 1", "{}", answer.text());
     }
     assert_eq!(results(&mut http, "INSERT INTO next VALUES (3)")[0]["ok"], "INSERT 0 1");
-    let mut load = |key: &str, body: &str| {
-        let headers = [("Content-Type", "text/csv"), ("Idempotency-Key", key)];
-        http.ask("POST", "/api/copy?table=t", &headers, body.as_bytes()).expect("an answer")
-    };
     // Rows that are none are loaded once as well.
     for replayed in [false, true] {
-        let answer = load("k2", "a\n");
+        let answer = load(&mut http, "k2", "a\n");
         assert_eq!((of(&answer)[0]["ok"].as_str(), is_replayed(&answer)), (Some("COPY 0"), replayed));
     }
     assert_eq!(count(&mut http, "t"), 50_000);

@@ -246,6 +246,10 @@ fn sources_are_relations_that_nothing_else_writes_to() {
     ] {
         assert_eq!(code(&mut http, &statement.replace("{}", source)), "42809", "{statement}");
     }
+    done(&mut http, "CREATE SOURCE ids FROM WEBHOOK BODY FORMAT TEXT; CREATE UNIQUE INDEX ON ids (body)");
+    sent(&mut http, "ids", &[], b"1");
+    assert_eq!(refused(&mut http, "ids", &[], b"1"), (409, "23505".to_owned()));
+    done(&mut http, "DROP SOURCE ids CASCADE");
     assert_eq!(code(&mut http, "CREATE SOURCE x FROM KAFKA CONNECTION k (TOPIC 't')"), "0A000");
     assert_eq!(code(&mut http, "CREATE SOURCE sums FROM WEBHOOK BODY FORMAT TEXT"), "42P07");
     assert_eq!(code(&mut http, "CREATE SOURCE x IN CLUSTER nowhere FROM WEBHOOK BODY FORMAT TEXT"), "42704");

@@ -123,7 +123,6 @@ impl Session {
     }
 }
 
-/// Whether a statement's text may have a password in it.
 /// Whether a statement may have a password or a secret in its text, which nobody is to see.
 pub(crate) fn may_have_password(kind: &str, sql: &str) -> bool {
     let words = |text: &str| text.to_ascii_lowercase();

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, may_log_in};
 use crate::error::AdapterError;
-use crate::once::{Key, answered_with};
+use crate::once::Key;
 use crate::startup::StartupParams;
 use crate::transaction::{conflict, repeated};
 use crate::writing::webhook::{Server, Webhook, unknown};
@@ -23,14 +23,11 @@ impl Client {
         if shared.shutdown.is_cancelled() {
             return Err(AdapterError::new(SqlState::CANNOT_CONNECT_NOW, "the server is shutting down"));
         }
-        let server =
-            Server { engine: Arc::clone(&shared.engine), clock: shared.clock.clone(), started_us: shared.started_us };
-        shared.webhooks.named(&shared.published.load_full(), &server, name)
-    }
-
-    /// A key of a request to a webhook. Error 54000 of one that is too long.
-    pub fn webhook_key(&self, webhook: &Webhook, key: &str) -> Result<Key, AdapterError> {
-        Key::of_source(webhook.item.id, key)
+        shared.webhooks.named(&shared.published.load(), name, || Server {
+            engine: Arc::clone(&shared.engine),
+            clock: shared.clock.clone(),
+            started_us: shared.started_us,
+        })
     }
 
     /// Refuses who may not have a session, or not write to a webhook without a CHECK, if there is one. Errors: those of
@@ -61,7 +58,7 @@ impl Client {
         once: Option<(&Key, Vec<u8>)>,
     ) -> Result<(), AdapterError> {
         let notes = match once {
-            Some((key, answer)) => answered_with(&self.shared, key, answer)?,
+            Some((key, answer)) => key.answered_with(answer)?,
             None => Notes::default(),
         };
         if rows.is_empty() && notes.is_empty() {

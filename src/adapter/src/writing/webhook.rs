@@ -13,15 +13,16 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::PhysicalExpr;
 use engine::error::SqlError;
-use engine::names::ObjectKind;
 use engine::{Engine, SessionInfo};
 use ore::clock::Clock;
 use ore::memory::Reservation;
 use parking_lot::Mutex;
 use pgrepr::copy::reader::{CopyError, CopyReader};
 use pgrepr::copy::{CopyFormat, CopyOptions};
+use pgrepr::error::PgReprError;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::decode_text;
+use pgrepr::utf8;
 use repr::row::{RowCodec, write_datum};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, RelationDesc, Updates};
@@ -86,17 +87,22 @@ impl Webhooks {
     pub(crate) fn named(
         &self,
         published: &Published,
-        server: &Server,
         name: &[String; 3],
+        server: impl FnOnce() -> Server,
     ) -> Result<Arc<Webhook>, AdapterError> {
+        let revision = published.state.revision();
+        let known = |(of, webhooks): &(u64, HashMap<_, Arc<Webhook>>)| {
+            webhooks.get(name).filter(|_| *of == revision).map(Arc::clone)
+        };
+        if let Some(known) = known(&self.0.lock()) {
+            return Ok(known);
+        }
+        // Planned while others find theirs.
+        let webhook = Arc::new(Webhook::of(&server(), published, name)?);
         let mut webhooks = self.0.lock();
-        if webhooks.0 != published.state.revision() {
-            *webhooks = (published.state.revision(), HashMap::new());
+        if webhooks.0 != revision {
+            *webhooks = (revision, HashMap::new());
         }
-        if let Some(known) = webhooks.1.get(name) {
-            return Ok(Arc::clone(known));
-        }
-        let webhook = Arc::new(Webhook::of(server, published, name)?);
         webhooks.1.insert(name.clone(), Arc::clone(&webhook));
         Ok(webhook)
     }
@@ -341,14 +347,12 @@ fn wrong_line(line: u64, why: &str) -> Wrong {
 
 /// 42P01.
 pub(crate) fn unknown(name: &str) -> AdapterError {
-    AdapterError::new(SqlState::UNDEFINED_TABLE, format!("{} \"{name}\" does not exist", ObjectKind::Source))
+    AdapterError::new(SqlState::UNDEFINED_TABLE, format!("source \"{name}\" does not exist"))
 }
 
 /// Bytes as a text. Error 22021.
 fn text(bytes: &[u8]) -> Result<&str, AdapterError> {
-    let invalid =
-        || AdapterError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "the body is no text in UTF-8, or has NUL");
-    std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).ok_or_else(invalid)
+    Ok(utf8::text(bytes).map_err(PgReprError::from)?)
 }
 
 fn is_kept(HeaderFilter { wanted, unwanted }: &HeaderFilter, name: &str) -> bool {
