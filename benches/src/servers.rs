@@ -71,6 +71,8 @@ pub struct Server {
     pub http: Option<SocketAddr>,
     /// Glimpse's internal HTTP address, for profiles.
     pub internal_http: Option<SocketAddr>,
+    /// Where it speaks Flight, if it does.
+    pub flight: Option<SocketAddr>,
     process: Child,
     stop_signal: &'static str,
     log: PathBuf,
@@ -101,7 +103,7 @@ impl Server {
     /// The same with more flags.
     pub fn start_glimpse_with(work_dir: &Path, binary: Option<&Path>, flags: &[&str]) -> Result<Self> {
         let dir = temporary(work_dir, "glimpse")?;
-        let ports = [free_port()?, free_port()?, free_port()?, free_port()?];
+        let ports = [free_port()?, free_port()?, free_port()?, free_port()?, free_port()?];
         let binary = match binary {
             Some(binary) => binary.to_owned(),
             None => beside_this_binary("environmentd")?,
@@ -110,13 +112,14 @@ impl Server {
         let mut command = Command::new(binary);
         command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
         command.arg("--data-dir").arg(dir.path().join("data")).args(flags);
-        let flags = ["--sql", "--internal-sql", "--http", "--internal-http"];
+        let flags = ["--sql", "--internal-sql", "--http", "--internal-http", "--flight"];
         for (flag, port) in flags.iter().zip(ports) {
             command.arg(format!("{flag}-listen-addr")).arg(format!("127.0.0.1:{port}"));
         }
         let user = ("materialize", "materialize");
         let mut server = Self::start(Target::Glimpse, command, dir, ports[0], user, "TERM")?;
         (server.http, server.internal_http) = (Some(loopback(ports[2])), Some(loopback(ports[3])));
+        server.flight = Some(loopback(ports[4]));
         Ok(server)
     }
 
@@ -177,7 +180,7 @@ impl Server {
         let process = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
         let (user, database) = (user.to_owned(), database.to_owned());
         let endpoint = Endpoint { address: loopback(port), user, database, tls: false };
-        let mut server = Self { target, endpoint, http: None, internal_http: None, process, stop_signal, log, dir };
+        let mut server = Self { target, endpoint, http: None, internal_http: None, flight: None, process, stop_signal, log, dir };
         server.wait_until_ready()?;
         Ok(server)
     }

@@ -23,7 +23,7 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(30);
 pub struct Server {
     binary: PathBuf,
     data: Arc<TempDir>,
-    ports: [u16; 4],
+    ports: [u16; 5],
     extra_args: Vec<String>,
     environment: Vec<(String, String)>,
     process: Option<Process>,
@@ -140,7 +140,7 @@ impl Server {
     }
 
     /// The command line of a server on our data directory and the given ports.
-    pub fn command(&self, ports: [u16; 4]) -> Command {
+    pub fn command(&self, ports: [u16; 5]) -> Command {
         self.command_line(&self.data.path().join("data"), ports)
     }
 
@@ -149,11 +149,16 @@ impl Server {
         self.command_line(data_dir, self.ports)
     }
 
-    fn command_line(&self, data_dir: &Path, ports: [u16; 4]) -> Command {
+    fn command_line(&self, data_dir: &Path, ports: [u16; 5]) -> Command {
         let mut command = Command::new(&self.binary);
         command.arg("--data-dir").arg(data_dir);
-        let flags =
-            ["--sql-listen-addr", "--internal-sql-listen-addr", "--http-listen-addr", "--internal-http-listen-addr"];
+        let flags = [
+            "--sql-listen-addr",
+            "--internal-sql-listen-addr",
+            "--http-listen-addr",
+            "--internal-http-listen-addr",
+            "--flight-listen-addr",
+        ];
         for (flag, port) in flags.into_iter().zip(ports) {
             command.arg(flag).arg(format!("127.0.0.1:{port}"));
         }
@@ -215,14 +220,19 @@ impl Server {
         loopback(self.ports[3])
     }
 
+    /// The address of the Flight port.
+    pub fn flight_addr(&self) -> SocketAddr {
+        loopback(self.ports[4])
+    }
+
     /// The directory that holds the data directory and the log.
     pub fn directory(&self) -> &Path {
         self.data.path()
     }
 }
 
-fn free_ports() -> anyhow::Result<[u16; 4]> {
-    Ok([free_port()?, free_port()?, free_port()?, free_port()?])
+fn free_ports() -> anyhow::Result<[u16; 5]> {
+    Ok([free_port()?, free_port()?, free_port()?, free_port()?, free_port()?])
 }
 
 fn loopback(port: u16) -> SocketAddr {

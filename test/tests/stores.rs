@@ -371,7 +371,7 @@ fn a_server_that_waits_for_its_stores_is_alive_and_not_ready() {
         stores.postgres.kill9().expect("it ends");
         stores.s3.iter().for_each(|s3| s3.stop().expect("it stops"));
         // On the data directory of the server that has ended, where its blobs may be.
-        let ports: [u16; 4] = std::array::from_fn(|_| free_port().expect("a free port"));
+        let ports: [u16; 5] = std::array::from_fn(|_| free_port().expect("a free port"));
         let health = SocketAddr::from(([127, 0, 0, 1], ports[3]));
         let logs = tempfile::tempdir().expect("a temporary directory");
         let waiting = Process::spawn(server.command(ports), logs.path(), "KILL").expect("it runs");

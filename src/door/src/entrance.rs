@@ -57,6 +57,11 @@ impl Arrival {
         Arrival { peer, local, port, is_encrypted: false, end_point: None, encryption: None }
     }
 
+    /// Through nothing.
+    pub(crate) fn nowhere(port: Port) -> Arrival {
+        Arrival { peer: None, local: None, port, is_encrypted: false, end_point: None, encryption: None }
+    }
+
     /// The same, once it speaks TLS with one that is known as this.
     #[must_use]
     pub fn encrypted(self, stream: &TlsStream<TcpStream>, identity: &Identity) -> Arrival {

@@ -26,9 +26,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What a field's metadata calls the type that Postgres has.
-const POSTGRES_TYPE: &str = "postgres.type";
+pub const POSTGRES_TYPE: &str = "postgres.type";
 /// What Arrow calls an extension.
-const EXTENSION: &str = "ARROW:extension:name";
+pub const EXTENSION: &str = "ARROW:extension:name";
 const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 
 /// Makes batches of one shape what other programs know.

@@ -1,8 +1,22 @@
 //! What decodes the bytes of strangers, as functions of bytes, for the fuzzers of `test/fuzz`. A function returns when all is well, and
 //! panics when it is not.
 
+use crate::crowd::Crowd;
+use crate::entrance::Port;
+use crate::http::{Door, Ported};
+use crate::intake;
+use crate::messages::{Messages, decoded};
 use crate::scram::{self, Challenge};
+use crate::server::{Server, Threads};
+use crate::shown::Shown;
+use crate::visitor::options_of;
+use arrow::array::RecordBatch;
+use arrow_ipc::reader::StreamDecoder;
 use catalog::verifier::{MockSecret, Verifier};
+use pgrepr::options::EncodeOptions;
+use repr::PgType;
+use std::sync::{Arc, LazyLock};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// SCRAM: a verifier as text, the client's first message, and its last; separated by NUL.
 pub fn scram(bytes: &[u8]) {
@@ -27,4 +41,68 @@ pub fn scram(bytes: &[u8]) {
         let answer = challenge.verify(last, &nobody);
         assert!(!matches!(answer, Ok(Some(_))), "nobody has logged in");
     }
+}
+
+/// The largest message of an Arrow stream here.
+const BYTES_MAX: usize = 1 << 16;
+
+/// An Arrow stream that arrives whole, and in pieces whose sizes its first byte decides; and the values in it.
+pub fn arrow(bytes: &[u8]) {
+    let Some((&size, stream)) = bytes.split_first() else { return };
+    let whole = batches(stream, stream.len().max(1));
+    let pieces = batches(stream, usize::from(size).max(1));
+    assert_eq!(whole.0, pieces.0, "pieces of {size} bytes differ from the whole");
+    for batch in whole.1 {
+        for row in 0..batch.num_rows().min(64) {
+            let texts = vec![PgType::Text; batch.num_columns()];
+            let _values = intake::values(&EncodeOptions::default(), &batch, row, &texts);
+        }
+    }
+}
+
+/// What is told of a stream, and the batches in it.
+fn batches(stream: &[u8], piece_bytes: usize) -> (Result<usize, String>, Vec<RecordBatch>) {
+    let (mut messages, mut decoder, mut found) = (Messages::new(BYTES_MAX), StreamDecoder::new(), Vec::new());
+    let mut read = || {
+        for piece in stream.chunks(piece_bytes) {
+            for message in messages.push(piece)? {
+                assert!(message.len() <= BYTES_MAX, "a message is longer than any may be");
+                let (back, batch) = decoded(std::mem::take(&mut decoder), message);
+                decoder = back;
+                found.extend(batch?);
+            }
+        }
+        Ok(messages.pending.len())
+    };
+    let told = read().map_err(|error: adapter::error::AdapterError| error.to_string());
+    (told, found)
+}
+
+/// The header `Authorization`, and the parameters of a session; separated by NUL.
+pub fn shown(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (value, options) = text.split_once('\0').unwrap_or((text, ""));
+    if let Ok(Shown::Password(user, _)) = Shown::parse(value) {
+        assert!(!user.contains(':'), "a name has no colon");
+    }
+    let _options = options_of(Some(options));
+}
+
+/// A connection of HTTP whose client sends these bytes and no more: it is answered, or not, and ends.
+pub fn port<D: Door>(door: &D, bytes: &[u8]) {
+    static SERVER: LazyLock<(Server, Threads)> = LazyLock::new(|| Server::start(1).expect("a thread"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(async {
+        let (mut client, stream) = tokio::io::duplex(1 << 16);
+        let (entrance, crowd) = (Arc::default(), Arc::new(Crowd::new(0)));
+        let ported = Ported::new(door.clone(), Port::External, &SERVER.0, &entrance, &crowd);
+        let asks = async {
+            // Who is refused may hang up before it has said all.
+            let _hung_up = client.write_all(bytes).await;
+            let _hung_up = client.shutdown().await;
+            let mut answer = Vec::new();
+            let _broken = client.read_to_end(&mut answer).await;
+        };
+        tokio::join!(ported.converse_with(stream), asks);
+    });
 }

@@ -4,7 +4,9 @@
 //! text would be: so a float becomes a numeric with the digits that it shows, a timestamp without zone is one of the session's zone, and a
 //! text may be of any type. What does not fit is refused with its row; nothing is cut, but for parts of a microsecond.
 
+use crate::apart::apart;
 use adapter::error::AdapterError;
+use adapter::session::Session;
 use adapter::writing::copy_in::{CopyIn, Taken, of_text};
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -18,9 +20,12 @@ use pgrepr::text::encode_text;
 use pgrepr::utf8;
 use repr::datum::from_array;
 use repr::sqlstate::SqlState;
-use repr::{ColumnDesc, Datum, PgType};
+use repr::{ColumnDesc, Datum, PgType, RelationDesc};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// Rows of a batch that are taken at once.
+pub const ROWS_AT_ONCE: usize = 8_192;
 
 /// The columns of the table that batches of a shape have, by their names.
 pub fn names(schema: &Schema) -> Vec<String> {
@@ -42,6 +47,53 @@ pub fn push(copy: &mut CopyIn, batch: &RecordBatch, first: u64) -> Result<(), Ad
         copy.push(first + row as u64, &fields, |column, (datum, ty), encode| of_datum(column, datum, ty, encode))?;
     }
     Ok(())
+}
+
+/// Takes the rows of a batch, of which the first has this number, on a thread that nobody waits for; returns that of the one behind them as
+/// well. Errors: those of [`push`], of the sequences' values that rows take, 57P01 if the server stops.
+pub async fn load(
+    session: &mut Session,
+    mut copy: Box<CopyIn>,
+    batch: RecordBatch,
+    mut first: u64,
+) -> Result<(Box<CopyIn>, u64), AdapterError> {
+    let mut start = 0;
+    while start < batch.num_rows() {
+        let part = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
+        let count = part.num_rows();
+        session.copy_in_rows(&mut copy, count as u64).await?;
+        let pushed = apart(move || push(&mut copy, &part, first).map(|()| copy)).await;
+        copy = pushed.unwrap_or_else(|| Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops")))?;
+        (start, first) = (start + count, first + count as u64);
+    }
+    Ok((copy, first))
+}
+
+/// The values of a row of a batch, as those of parameters of these types; as many as there are of both. Errors: 0A000 of columns that nothing
+/// here can be made of, those of values.
+pub fn values(
+    encode: &EncodeOptions,
+    batch: &RecordBatch,
+    row: usize,
+    types: &[PgType],
+) -> Result<Vec<Datum<'static>>, AdapterError> {
+    let value = |(column, ty): (&ArrayRef, &PgType)| {
+        let column = plain(&column.slice(row, 1))?;
+        let datum = from_array(column.as_ref(), 0).ok_or_else(|| refused(column.data_type()))?;
+        if datum.is_null() {
+            return Ok(Datum::Null);
+        }
+        let (of, wanted) = (PgType::from_data_type(column.data_type()), nameless(ty));
+        let value = of_datum(&wanted, &datum, &of, encode);
+        value.map(Datum::into_owned).map_err(|(error, _)| error)
+    };
+    batch.columns().iter().zip(types).map(value).collect()
+}
+
+/// A column of this type.
+fn nameless(ty: &PgType) -> ColumnDesc {
+    let desc = RelationDesc::new([(String::new(), ty.clone(), true)]);
+    desc.columns.into_iter().next().expect("there is one")
 }
 
 /// The value of a column that this one of another type is.
@@ -96,7 +148,8 @@ fn plain(column: &ArrayRef) -> Result<ArrayRef, AdapterError> {
     cast_with_options(column, &ty, &options).map_err(|_| refused(column.data_type()))
 }
 
-fn plain_type(ty: &DataType) -> DataType {
+/// The type that there are values of here in which those of this one are taken.
+pub fn plain_type(ty: &DataType) -> DataType {
     let item = |item: &Field| Arc::new(item.clone().with_data_type(plain_type(item.data_type())));
     match ty {
         DataType::Float16 => DataType::Float32,

@@ -61,11 +61,14 @@ pub struct Config {
     /// HTTP for operators: metrics, health, profiles, SQL for the trusted user mz_system
     #[arg(long, env = "GLIMPSE_INTERNAL_HTTP_LISTEN_ADDR", default_value = "127.0.0.1:6878")]
     pub internal_http_listen_addr: SocketAddr,
+    /// Arrow Flight SQL
+    #[arg(long, env = "GLIMPSE_FLIGHT_LISTEN_ADDR", default_value = "127.0.0.1:6879")]
+    pub flight_listen_addr: SocketAddr,
     /// An origin (https://example.com) whose pages may send HTTP requests; may be given several times
     #[arg(long = "http-allowed-origin", env = "GLIMPSE_HTTP_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ';',
           value_parser = parse_origin)]
     pub http_allowed_origins: Vec<String>,
-    /// HTTP requests of one address that may be under way at a time; any number if 0
+    /// HTTP requests of one address that may be under way at a time, and as many calls of Flight; any number if 0
     #[arg(long, env = "GLIMPSE_HTTP_REQUESTS_PER_ADDRESS", default_value_t = 4096, value_name = "N")]
     pub http_requests_per_address: usize,
     /// How long what was told to a reader of events is kept after the reader has gone, for one that goes on there

@@ -37,6 +37,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 pub struct Server {
     wire: Addresses,
     web: web::server::Handle,
+    flight: SocketAddr,
     /// The threads of all connections.
     server: door::server::Server,
     threads: Threads,
@@ -117,9 +118,19 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         pgwire::metrics::Metrics::register(&registry),
     )
     .context("cannot listen for SQL")?;
+    let flight = flight::server::serve(
+        &flight::server::Config {
+            addr: config.flight_listen_addr,
+            request_bytes_max: config.request_bytes_max,
+            requests_per_address: config.http_requests_per_address,
+        },
+        &server,
+        Arc::clone(&entrance),
+    )
+    .context("cannot listen for Flight")?;
     web.open(Arc::clone(&entrance));
     health.ready(client.clone());
-    Ok(Server { wire, web, server, threads, entrance, health, client, running, oracle, adhoc })
+    Ok(Server { wire, web, flight, server, threads, entrance, health, client, running, oracle, adhoc })
 }
 
 /// Who may come in.
@@ -166,6 +177,11 @@ impl Server {
     /// Where users come by HTTP.
     pub fn http_addr(&self) -> SocketAddr {
         self.web.addr()
+    }
+
+    /// Where Flight is.
+    pub fn flight_addr(&self) -> SocketAddr {
+        self.flight
     }
 
     /// Where metrics and profiles are.

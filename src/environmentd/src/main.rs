@@ -68,6 +68,7 @@ fn run() -> anyhow::Result<End> {
         internal.port()
     )?;
     writeln!(out, "  SQL by HTTP: http://{}/api/sql", server.http_addr())?;
+    writeln!(out, "  Arrow Flight SQL: grpc://{}", server.flight_addr())?;
     writeln!(out, "  metrics, health, profiles: http://{}/", server.internal_http_addr())?;
     if config.hba_file.is_none() {
         writeln!(out, "  without --hba-file, whoever is on this machine is trusted, and nobody else is let in")?;

@@ -7,14 +7,13 @@
 use crate::api;
 use crate::identify::single;
 use crate::json;
-use crate::messages::Messages;
 use crate::objects;
 use crate::once::{self, Print, Record};
 use crate::printing::elsewhere;
 use crate::request::{Loaded, address, before, drain, next_piece, read_body, weight};
+use crate::shared::{Seated, Visitor};
 use crate::sql::{Welcome, check_identity, welcome};
 use crate::told::{self, Refusal};
-use crate::visitor::{Seated, Visitor};
 use adapter::error::AdapterError;
 use adapter::made::Table;
 use adapter::once::Key;
@@ -22,10 +21,7 @@ use adapter::response::Tag;
 use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::writing::copy_in::CopyIn;
-use arrow::array::RecordBatch;
-use arrow::buffer::Buffer;
 use arrow::datatypes::Schema;
-use arrow::error::ArrowError;
 use arrow_ipc::reader::StreamDecoder;
 use axum::Extension;
 use axum::body::Body;
@@ -33,7 +29,8 @@ use axum::extract;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use door::intake;
+use door::intake::{self, ROWS_AT_ONCE};
+use door::messages::{Messages, decoded, guarded};
 use ore::memory::Reservation;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pgrepr::copy::reader::{CopyError, CopyReader};
@@ -41,11 +38,8 @@ use pgrepr::copy::{CopyFormat, CopyOptions};
 use repr::sqlstate::SqlState;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Rows of a batch that are taken at once.
-const ROWS_AT_ONCE: usize = 8_192;
 /// Bytes of a line of names, and of what comes with it.
 const NAMES_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a line from which on it is read where nobody waits.
@@ -122,7 +116,7 @@ pub(crate) async fn copy(
         None => None,
     };
     let ended = seated.shutdown();
-    let bytes_max = visitor.shared.request_bytes_max;
+    let bytes_max = visitor.own.request_bytes_max;
     let loaded = {
         let mut load = Load { seat: &mut seated, table, bytes_max, once };
         tokio::select! {
@@ -335,7 +329,7 @@ impl Load<'_> {
                 };
                 copy = Some(match batch {
                     Some(batch) => {
-                        let (back, next) = self.batch(into, batch, first).await?;
+                        let (back, next) = intake::load(self.seat, into, batch, first).await?;
                         first = next;
                         back
                     }
@@ -373,7 +367,7 @@ impl Load<'_> {
             let (back, batch) = read.await?;
             reader = back;
             match batch.map_err(|error| malformed(format!("the Parquet file cannot be read: {error}")))? {
-                Some(batch) => (copy, first) = self.batch(copy, batch, first).await?,
+                Some(batch) => (copy, first) = intake::load(self.seat, copy, batch, first).await?,
                 None => return Ok(copy),
             }
         }
@@ -383,43 +377,6 @@ impl Load<'_> {
     async fn begin_with(&mut self, schema: &Schema) -> Result<Box<CopyIn>, AdapterError> {
         self.begin(Some(intake::names(schema)), CopyOptions::new(CopyFormat::Text)).await
     }
-
-    /// Takes the rows of a batch, of which the first has this number; returns that of the one behind them as well.
-    async fn batch(
-        &mut self,
-        mut copy: Box<CopyIn>,
-        batch: RecordBatch,
-        mut first: u64,
-    ) -> Result<(Box<CopyIn>, u64), AdapterError> {
-        let mut start = 0;
-        while start < batch.num_rows() {
-            let part = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
-            let count = part.num_rows();
-            self.seat.copy_in_rows(&mut copy, count as u64).await?;
-            copy = elsewhere(move || intake::push(&mut copy, &part, first).map(|()| copy)).await?;
-            (start, first) = (start + count, first + count as u64);
-        }
-        Ok((copy, first))
-    }
-}
-
-/// What a message of an Arrow stream gives, if it is a batch.
-fn decoded(mut decoder: StreamDecoder, message: Vec<u8>) -> (StreamDecoder, Result<Option<RecordBatch>, AdapterError>) {
-    let mut buffer = Buffer::from(message);
-    let decoded = guarded(|| {
-        let mut batch = None;
-        while !buffer.is_empty() && batch.is_none() {
-            batch = decoder.decode(&mut buffer)?;
-        }
-        Ok::<_, ArrowError>(batch)
-    });
-    let flat = decoded.and_then(|decoded| decoded.map_err(|error| malformed(format!("the Arrow stream: {error}"))));
-    (decoder, flat)
-}
-
-/// What `read` makes of a stranger's bytes, which must be no reason to panic.
-fn guarded<T>(read: impl FnOnce() -> T) -> Result<T, AdapterError> {
-    catch_unwind(AssertUnwindSafe(read)).map_err(|_| malformed("the body is damaged".to_owned()))
 }
 
 /// The names in the first line, once it is there whole; an empty body has none.

@@ -2,19 +2,19 @@
 //!
 //! Where it sits: beside `pgwire`, over the statement API (`adapter::answer`) and `door`. It translates and decides nothing.
 //!
-//! - [`server`]: the ports, and a connection from its first byte to its last; [`api`]: the routes, and what is told of them;
-//! - `visitor`: what is kept of a connection between two requests: who it has proved to be, and sessions with their plans;
-//! - `crowd`: how many requests of one address are under way;
+//! - [`server`]: the ports; [`api`]: the routes, and what is told of them;
 //! - `identify`: who sends a request, and whether a page of somebody else's has made a browser send it;
 //! - `sql`: `POST /api/sql`: what is asked (`request`), which form the answer has (`format`): the results of any statements (`results`), or the
 //!   rows of one (`single`); `statements` runs them one after the other;
 //! - `once`: requests that are carried out once, however often they come;
 //! - `events`: SUBSCRIBE as events, also by `GET /api/subscribe`;
-//! - `copy`: rows in, as CSV, lines of objects (`objects`), Arrow (`messages`) or Parquet;
+//! - `copy`: rows in, as CSV, lines of objects (`objects`), Arrow or Parquet;
 //! - `webhook`: `POST /api/webhook/…`, rows of webhooks;
 //! - `websocket`: `/api/experimental/sql`, a session for as long as the socket is open;
 //! - `printing`, `json`, `csv`: how rows look; `told`: how errors and notices do;
 //! - `outlet`: where what is printed goes; `sink`: a body that begins before its end is known.
+//!
+//! [`fuzz`] is for tests.
 //!
 //! # Invariants
 //! - A body is finished only if all of it was told: what fails after the first byte breaks the connection.
@@ -22,13 +22,12 @@
 
 pub mod api;
 mod copy;
-mod crowd;
 mod csv;
 mod events;
 mod format;
+pub mod fuzz;
 mod identify;
 mod json;
-mod messages;
 mod objects;
 mod once;
 mod outlet;
@@ -42,6 +41,5 @@ mod sink;
 mod sql;
 mod statements;
 mod told;
-mod visitor;
 mod webhook;
 mod websocket;

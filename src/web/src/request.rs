@@ -18,7 +18,6 @@ use repr::{Datum, PgType};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -170,33 +169,6 @@ pub(crate) fn address<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refusal> {
     Ok(address)
 }
 
-/// The parameters of the session that stand there, and among them the database. Errors: 400 of what are none.
-pub(crate) fn options_of(text: Option<&str>) -> Result<(Option<String>, Vec<(String, String)>), Refusal> {
-    let Some(text) = text else { return Ok((None, Vec::new())) };
-    let options: BTreeMap<String, Value> = serde_json::from_str(text)
-        .map_err(|error| Refusal::malformed(format!("the options are no JSON object: {error}")))?;
-    session_options(options)
-}
-
-/// Parameters of a session, and among them the database. Errors: 400 of a value that is none.
-pub(crate) fn session_options(
-    options: BTreeMap<String, Value>,
-) -> Result<(Option<String>, Vec<(String, String)>), Refusal> {
-    let (mut database, mut others) = (None, Vec::new());
-    for (name, value) in options {
-        let value = match value {
-            Value::String(text) => text,
-            Value::Number(_) | Value::Bool(_) => value.to_string(),
-            _ => return Err(Refusal::malformed(format!("the option \"{name}\" is no string"))),
-        };
-        match name.as_str() {
-            "database" => database = Some(value),
-            _ => others.push((name, value)),
-        }
-    }
-    Ok((database, others))
-}
-
 /// Reads a body of at most so many bytes. Errors: 413, 408, 503 without memory, 400 of one that breaks off.
 ///
 /// # Cancellation
@@ -293,16 +265,5 @@ mod tests {
         ] {
             assert_eq!(Request::parse(body.as_bytes()).is_ok(), body == "{\"query\":\"a\"} ", "{body}");
         }
-    }
-
-    #[test]
-    fn options_are_parameters_of_a_session() {
-        let options = |text: &str| options_of(Some(text));
-        let (database, others) =
-            options(r#"{"database":"d","statement_timeout":100,"cluster":"c"}"#).expect("they are");
-        let others: Vec<_> = others.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        assert_eq!((database.as_deref(), others), (Some("d"), vec![("cluster", "c"), ("statement_timeout", "100")]));
-        assert!(options("[]").is_err());
-        assert!(options(r#"{"cluster":null}"#).is_err());
     }
 }

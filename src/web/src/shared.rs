@@ -1,26 +1,29 @@
 //! What every connection shares.
 
-use crate::crowd::Crowd;
 use crate::told::Refusal;
 use axum::http::StatusCode;
 use door::entrance::Entrance;
+use door::visitor;
 use repr::sqlstate::SqlState;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
+/// A connection.
+pub(crate) type Visitor = visitor::Visitor<Arc<Shared>>;
+/// A session that answers a request of one.
+pub(crate) type Seated = visitor::Seated<Arc<Shared>>;
+
 /// What every connection shares.
 pub(crate) struct Shared {
     /// Known when SQL is served.
-    pub(crate) entrance: OnceLock<Arc<Entrance>>,
+    pub(crate) entrance: Arc<OnceLock<Arc<Entrance>>>,
     /// The largest body that is read into memory.
     pub(crate) request_bytes_max: usize,
     /// Pages of these origins may send requests.
     pub(crate) origins: Vec<String>,
     /// How long what was told in events is kept after its reader has gone, if a request does not say.
     pub(crate) subscribe_history: Duration,
-    /// Where requests come from.
-    pub(crate) crowd: Crowd,
     /// WebSockets may be introduced, so many at a time.
     pub(crate) introductions: Semaphore,
 }

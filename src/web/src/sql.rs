@@ -6,12 +6,12 @@ use crate::format::{Format, Shape};
 use crate::identify::{self, identify};
 use crate::once::{IDEMPOTENCY_KEY, Print, Record};
 use crate::printing::elsewhere;
-use crate::request::{Address, Followed, LARGE_BODY, Request, address, before, options_of, read_body, weight};
+use crate::request::{Address, Followed, LARGE_BODY, Request, address, before, read_body, weight};
 use crate::results::Results;
 use crate::single::{self, COMMAND_TAG};
 use crate::sink::{Head, Sink, answered};
 use crate::told::Refusal;
-use crate::visitor::{Place, Seated, Visitor};
+use crate::shared::{Seated, Visitor};
 use adapter::error::AdapterError;
 use adapter::made;
 use adapter::once::Key;
@@ -22,6 +22,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Version, header};
 use axum::response::Response;
 use door::entrance::Entrance;
+use door::visitor::{Place, options_of};
 use ore::memory::Reservation;
 use repr::sqlstate::SqlState;
 use serde_json::{Value, json};
@@ -110,7 +111,7 @@ pub(crate) async fn sql(
     if once.is_some() && format == Format::Events {
         return Err(Refusal::malformed(format!("events have no end, and with an {IDEMPOTENCY_KEY} an answer has one")));
     }
-    let (bytes_max, memory) = (visitor.shared.request_bytes_max, welcome.entrance.client().message_memory());
+    let (bytes_max, memory) = (visitor.own.request_bytes_max, welcome.entrance.client().message_memory());
     let (body, mut memory) = read_body(body, bytes_max, memory).await?;
     memory.try_grow(weight(&body)).map_err(AdapterError::from)?;
     let is_large = body.len() > LARGE_BODY;
@@ -150,7 +151,7 @@ pub(crate) async fn welcome(visitor: &Visitor, parts: &Parts, options: Option<&s
         let message = "HTTP/1.1 or HTTP/2 is needed: an answer that breaks off would look whole";
         return Err(Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, SqlState::PROTOCOL_VIOLATION, message));
     }
-    let (database, options) = options_of(options)?;
+    let (database, options) = options_of(options).map_err(Refusal::malformed)?;
     let (entrance, user, database) = identify(visitor, parts, database).await?;
     Ok(Welcome { entrance, place: Place { user, database, options } })
 }
@@ -163,7 +164,7 @@ async fn answer(
     format: Format,
 ) -> Result<Response, Refusal> {
     if format == Format::Events && !place.options.iter().any(|(name, _)| name == HISTORY) {
-        place.options.push((HISTORY.to_owned(), visitor.shared.subscribe_history.as_millis().to_string()));
+        place.options.push((HISTORY.to_owned(), visitor.own.subscribe_history.as_millis().to_string()));
     }
     let seated = visitor.seat(&entrance, place)?;
     let ended = seated.shutdown();

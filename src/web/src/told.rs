@@ -6,6 +6,7 @@ use adapter::error::{AdapterError, Notice};
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use door::shown::Refused;
 use repr::sqlstate::SqlState;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -113,6 +114,19 @@ impl From<AdapterError> for Refusal {
     fn from(error: AdapterError) -> Refusal {
         let sqlstate = error.sqlstate();
         Refusal { status: status_of(sqlstate), sqlstate, told: Told::from(&error) }
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Refusal {
+        let status = match refused {
+            Refused::Malformed(_) => StatusCode::BAD_REQUEST,
+            Refused::Wrong(_) => StatusCode::UNAUTHORIZED,
+            Refused::Denied(_) => StatusCode::FORBIDDEN,
+            Refused::Failed(error) => return error.into(),
+        };
+        let (sqlstate, message) = refused.told();
+        Refusal::new(status, sqlstate, message)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::printing::elsewhere;
 use crate::request::{Address, address, before, read_body};
 use crate::sql::check_identity;
 use crate::told::Refusal;
-use crate::visitor::Visitor;
+use crate::shared::Visitor;
 use adapter::client::Client;
 use adapter::error::AdapterError;
 use adapter::once::Key;
@@ -49,8 +49,8 @@ pub(crate) async fn webhook(
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let ((who, once), body) = before(body, admitted(&visitor, &parts, &name)).await?;
-    let client = visitor.shared.entrance()?.client();
-    let (body, mut memory) = read_body(body, visitor.shared.request_bytes_max, client.message_memory()).await?;
+    let client = visitor.own.entrance()?.client();
+    let (body, mut memory) = read_body(body, visitor.own.request_bytes_max, client.message_memory()).await?;
     // As it is now: a body may take its time.
     let webhook = client.webhook(&name).map_err(not_found)?;
     check(client, &webhook, who.as_ref())?;
@@ -89,7 +89,7 @@ async fn admitted(
         return Err(Refusal::malformed("a webhook has no session, and takes no options"));
     }
     check_identity(&parts.headers)?;
-    let client = visitor.shared.entrance()?.client();
+    let client = visitor.own.entrance()?.client();
     let found = client.webhook(name);
     // Whether there is one is told to who may come in.
     let who = match &found {

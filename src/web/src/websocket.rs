@@ -8,15 +8,15 @@
 //! A client that hangs up ends what it has asked for. One that does not read makes its statement wait.
 
 use crate::api;
-use crate::identify::{Shown, admit, check_visit};
+use crate::identify::{admit, check_visit};
 use crate::json;
 use crate::outlet::{Outlet, PIECE_BYTES};
 use crate::printing::{elsewhere, send};
-use crate::request::{LARGE_BODY, Request, session_options, weight};
+use crate::request::{LARGE_BODY, Request, weight};
+use crate::shared::Visitor;
 use crate::single::options;
 use crate::statements::{Teller, tell};
 use crate::told::{self, Refusal};
-use crate::visitor::{GOODBYE, Visitor};
 use adapter::answer::Answer;
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
@@ -26,6 +26,8 @@ use axum::Extension;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::request::Parts;
 use axum::response::Response;
+use door::shown::Shown;
+use door::visitor::{GOODBYE, session_options};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use ore::memory::Reservation;
@@ -113,7 +115,7 @@ async fn converse(socket: WebSocket, visitor: Arc<Visitor>, host: String) {
 
 /// The session of who introduces itself; `None` of one that hangs up.
 async fn introduce(inlet: &mut Inlet, visitor: &Visitor, host: &str) -> Result<Option<Session>, Refusal> {
-    let turn = visitor.shared.introductions.acquire().await;
+    let turn = visitor.own.introductions.acquire().await;
     let Some(message) = inlet.next().await else { return Ok(None) };
     drop(turn);
     let Introduction { user, password, token, options } = serde_json::from_slice(&message).map_err(|error| {
@@ -128,7 +130,7 @@ async fn introduce(inlet: &mut Inlet, visitor: &Visitor, host: &str) -> Result<O
             ));
         }
     };
-    let (database, options) = session_options(options)?;
+    let (database, options) = session_options(options).map_err(Refusal::malformed)?;
     let (entrance, user, database) = admit(visitor, host, shown, database).await?;
     Ok(Some(entrance.connect(&visitor.arrival, user, database, options)?))
 }

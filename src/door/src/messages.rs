@@ -1,9 +1,14 @@
 //! The messages of an Arrow stream, whole: how long each is is known before it is read, and that it is not compressed, so that nothing
-//! unpacks to more than was sent.
+//! unpacks to more than was sent; and the batches in them, of which no stranger's bytes are a reason to panic.
 
 use adapter::error::AdapterError;
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::error::ArrowError;
+use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::{MessageHeader, root_as_message};
 use repr::sqlstate::SqlState;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What comes before the length of a message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -11,19 +16,20 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 const PREFIX_BYTES: usize = 8;
 
 /// Bytes that are no message yet.
-pub(crate) struct Messages {
-    pub(crate) pending: Vec<u8>,
+pub struct Messages {
+    /// What has come.
+    pub pending: Vec<u8>,
     bytes_max: usize,
 }
 
 impl Messages {
     /// None yet; no message may have more bytes.
-    pub(crate) fn new(bytes_max: usize) -> Messages {
+    pub fn new(bytes_max: usize) -> Messages {
         Messages { pending: Vec::new(), bytes_max }
     }
 
     /// The messages that a piece completes. Errors: 22P04 of what is none, 0A000 of one that is compressed, 54000 of one that is too long.
-    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<Vec<u8>>, AdapterError> {
+    pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Vec<u8>>, AdapterError> {
         self.pending.extend_from_slice(piece);
         let (mut messages, mut start) = (Vec::new(), 0);
         while let Some(length) = self.length(&self.pending[start..])? {
@@ -76,6 +82,36 @@ impl Messages {
             false => Ok(()),
         }
     }
+}
+
+/// A message by its header and its body, as a stream has it.
+pub fn framed(header: &[u8], body: &[u8]) -> Vec<u8> {
+    let length = i32::try_from(header.len()).unwrap_or(i32::MAX);
+    let mut message = Vec::with_capacity(PREFIX_BYTES + header.len() + body.len());
+    message.extend_from_slice(&CONTINUATION);
+    message.extend_from_slice(&length.to_le_bytes());
+    message.extend_from_slice(header);
+    message.extend_from_slice(body);
+    message
+}
+
+/// What a message gives, if it is a batch. Errors: 22P04 of one that is damaged.
+pub fn decoded(mut decoder: StreamDecoder, message: Vec<u8>) -> (StreamDecoder, Result<Option<RecordBatch>, AdapterError>) {
+    let mut buffer = Buffer::from(message);
+    let decoded = guarded(|| {
+        let mut batch = None;
+        while !buffer.is_empty() && batch.is_none() {
+            batch = decoder.decode(&mut buffer)?;
+        }
+        Ok::<_, ArrowError>(batch)
+    });
+    let flat = decoded.and_then(|decoded| decoded.map_err(|error| malformed(&format!("the Arrow stream: {error}"))));
+    (decoder, flat)
+}
+
+/// What `read` makes of a stranger's bytes, which must be no reason to panic. Error 22P04.
+pub fn guarded<T>(read: impl FnOnce() -> T) -> Result<T, AdapterError> {
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| malformed("the body is damaged"))
 }
 
 fn malformed(message: &str) -> AdapterError {

@@ -10,28 +10,28 @@ use std::sync::{Arc, Weak};
 const FORGOTTEN_MAX: usize = 1024;
 
 /// The addresses from which somebody is connected.
-pub(crate) struct Crowd {
-    /// Requests of one address at the most; any number if 0.
+pub struct Crowd {
     turns_max: usize,
     addresses: Mutex<HashMap<IpAddr, Weak<AtomicUsize>>>,
 }
 
 /// An address from which somebody is connected, and the requests of which are under way.
-pub(crate) struct Origin {
+pub struct Origin {
     count: Arc<AtomicUsize>,
     turns_max: usize,
 }
 
 /// A request that is under way.
-pub(crate) struct Turn(Arc<AtomicUsize>);
+pub struct Turn(Arc<AtomicUsize>);
 
 impl Crowd {
-    pub(crate) fn new(turns_max: usize) -> Crowd {
+    /// Nobody yet; `turns_max` requests of one address at the most, any number if 0.
+    pub fn new(turns_max: usize) -> Crowd {
         Crowd { turns_max, addresses: Mutex::default() }
     }
 
     /// Somebody who is connected; without a limit if no address is given.
-    pub(crate) fn origin(&self, address: Option<IpAddr>) -> Origin {
+    pub fn origin(&self, address: Option<IpAddr>) -> Origin {
         let turns_max = self.turns_max;
         let Some(address) = address.filter(|_| turns_max > 0).map(|address| address.to_canonical()) else {
             return Origin { count: Arc::default(), turns_max: 0 };
@@ -52,13 +52,13 @@ impl Crowd {
 
 impl Origin {
     /// A turn for a request; `None` if there are too many.
-    pub(crate) fn turn(&self) -> Option<Turn> {
+    pub fn turn(&self) -> Option<Turn> {
         let turn = self.another();
         (self.turns_max == 0 || self.count.load(Ordering::Relaxed) <= self.turns_max).then_some(turn)
     }
 
     /// The same for one that has a turn and goes on.
-    pub(crate) fn another(&self) -> Turn {
+    pub fn another(&self) -> Turn {
         self.count.fetch_add(1, Ordering::Relaxed);
         Turn(Arc::clone(&self.count))
     }

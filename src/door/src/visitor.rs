@@ -1,15 +1,16 @@
-//! What is kept of a connection between two requests: who it has proved to be, and sessions, for their plans.
+//! What is kept of a connection of HTTP between two requests: who it has proved to be, and sessions, for their plans.
 
-use crate::crowd::{Origin, Turn};
-use crate::shared::Shared;
-use crate::told::Refusal;
+use crate::crowd::{Crowd, Origin, Turn};
+use crate::entrance::{Arrival, Entrance, Port};
+use adapter::error::AdapterError;
 use adapter::seat::Seat;
-use door::entrance::{Arrival, Entrance, Port};
 use ore::task::{JoinHandle, spawn};
 use parking_lot::Mutex;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
@@ -18,32 +19,61 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 /// Sessions that a connection keeps: of HTTP/2, where requests come beside each other, as many as are used at once by most.
 const IDLE_MAX: usize = 8;
 /// How long a client gets to take the last that we say.
-pub(crate) const GOODBYE: Duration = Duration::from_secs(1);
+pub const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Whose session it is, and how it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) user: String,
-    pub(crate) database: String,
+pub struct Place {
+    /// Of this role.
+    pub user: String,
+    /// In this database.
+    pub database: String,
     /// Its parameters.
-    pub(crate) options: Vec<(String, String)>,
+    pub options: Vec<(String, String)>,
+}
+
+/// The parameters of a session that stand in a text, a JSON object, and among them the database. Errors: what is none of these.
+pub fn options_of(text: Option<&str>) -> Result<(Option<String>, Vec<(String, String)>), String> {
+    let Some(text) = text else { return Ok((None, Vec::new())) };
+    let options = serde_json::from_str(text).map_err(|error| format!("the options are no JSON object: {error}"))?;
+    session_options(options)
+}
+
+/// Parameters of a session, and among them the database. Errors: a value that is none.
+pub fn session_options(options: BTreeMap<String, Value>) -> Result<(Option<String>, Vec<(String, String)>), String> {
+    let (mut database, mut others) = (None, Vec::new());
+    for (name, value) in options {
+        let value = match value {
+            Value::String(text) => text,
+            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            _ => return Err(format!("the option \"{name}\" is no string")),
+        };
+        match name.as_str() {
+            "database" => database = Some(value),
+            _ => others.push((name, value)),
+        }
+    }
+    Ok((database, others))
 }
 
 /// A connection's place among those of its port, and among what a stop of the server waits for.
-pub(crate) struct Present {
+pub struct Present {
     pub(crate) _place: OwnedSemaphorePermit,
     pub(crate) _token: TaskTrackerToken,
 }
 
-/// A connection.
-pub(crate) struct Visitor {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) arrival: Arrival,
+/// A connection, with what its door keeps of it.
+pub struct Visitor<T> {
+    /// What the door keeps.
+    pub own: T,
+    /// How it has come in.
+    pub arrival: Arrival,
     origin: Origin,
-    /// Whose name and password came and were right: the keyed hash of both. See `identify`.
+    /// Whose name and password came and were right: the keyed hash of both. See `shown`.
     pub(crate) proved: Mutex<Option<(String, [u8; 32])>>,
     idle: Mutex<Vec<(Place, Seat)>>,
     request_count: AtomicU64,
+    stays: AtomicBool,
     /// Told when the connection has to end although its client does not read.
     abandoned: Notify,
     /// A WebSocket goes on having it.
@@ -51,47 +81,54 @@ pub(crate) struct Visitor {
 }
 
 /// A session that answers a request.
-pub(crate) struct Seated {
+pub struct Seated<T> {
     /// Until it is given back.
     seat: Option<Seat>,
     place: Place,
-    visitor: Arc<Visitor>,
+    visitor: Arc<Visitor<T>>,
 }
 
-impl Visitor {
-    pub(crate) fn new(shared: Arc<Shared>, arrival: Arrival, present: Present) -> Visitor {
+impl<T> Visitor<T> {
+    /// Somebody who has come in.
+    pub fn new(own: T, crowd: &Crowd, arrival: Arrival, present: Present) -> Visitor<T> {
         // Operators come in however crowded it is.
-        let origin = shared.crowd.origin(arrival.peer.map(|peer| peer.ip()).filter(|_| arrival.port == Port::External));
+        let origin = crowd.origin(arrival.peer.map(|peer| peer.ip()).filter(|_| arrival.port == Port::External));
         Visitor {
-            shared,
+            own,
             arrival,
             origin,
             proved: Mutex::default(),
             idle: Mutex::default(),
             request_count: AtomicU64::new(0),
+            stays: AtomicBool::new(false),
             abandoned: Notify::new(),
             _present: present,
         }
     }
 
     /// A turn for a request; `None` if too many from its address are under way.
-    pub(crate) fn turn(&self) -> Option<Turn> {
+    pub fn turn(&self) -> Option<Turn> {
         self.origin.turn()
     }
 
     /// Notes that a request has come, which is being answered as long as this is held.
-    pub(crate) fn noted(self: &Arc<Visitor>) -> Arc<Visitor> {
+    pub(crate) fn noted(self: &Arc<Self>) -> Arc<Self> {
         self.request_count.fetch_add(1, Ordering::Relaxed);
         Arc::clone(self)
     }
 
+    /// From now on it may be silent for as long as it likes: it is no stranger, and its client says when asked that it is there.
+    pub fn stay(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
     /// Returns once no request has come and none was being answered for as long as this takes. `holders` hold the visitor and are no
     /// requests.
-    pub(crate) async fn rested(self: &Arc<Visitor>, patience: Duration, holders: usize) {
+    pub(crate) async fn rested(self: &Arc<Self>, patience: Duration, holders: usize) {
         loop {
             let before = self.request_count.load(Ordering::Relaxed);
             tokio::time::sleep(patience).await;
-            if self.request_count.load(Ordering::Relaxed) == before && Arc::strong_count(self) <= holders {
+            if self.request_count.load(Ordering::Relaxed) == before && Arc::strong_count(self) <= holders && !self.stays.load(Ordering::Relaxed) {
                 return;
             }
         }
@@ -104,7 +141,10 @@ impl Visitor {
 
     /// Of an answer that goes on: as long as this is held, its request is under way, and the connection ends a moment after the session has,
     /// which who waits for a client to read does not see.
-    pub(crate) fn watch(self: Arc<Visitor>, ended: CancellationToken) -> (Turn, JoinHandle<()>) {
+    pub fn watch(self: Arc<Self>, ended: CancellationToken) -> (Turn, JoinHandle<()>)
+    where
+        T: Send + Sync + 'static,
+    {
         let turn = self.origin.another();
         let watch = spawn("session_watch", async move {
             ended.cancelled().await;
@@ -115,7 +155,7 @@ impl Visitor {
     }
 
     /// A session for a user who may have one: one that is as new, or a new one. Errors: those of a connection.
-    pub(crate) fn seat(self: &Arc<Visitor>, entrance: &Entrance, place: Place) -> Result<Seated, Refusal> {
+    pub fn seat(self: &Arc<Self>, entrance: &Entrance, place: Place) -> Result<Seated<T>, AdapterError> {
         let kept = {
             let mut idle = self.idle.lock();
             let at = idle.iter().position(|(kept, _)| *kept == place);
@@ -140,9 +180,24 @@ impl Visitor {
     }
 }
 
-impl Seated {
+impl<T> Seated<T> {
+    /// Whose session it is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The session, which is kept for longer than a request, and whose it is.
+    pub fn take(mut self) -> (Seat, Place) {
+        (self.seat.take().expect("it is given back once"), std::mem::take(&mut self.place))
+    }
+
+    /// A session that was kept, to be given back.
+    pub fn again(visitor: &Arc<Visitor<T>>, (seat, place): (Seat, Place)) -> Seated<T> {
+        Seated { seat: Some(seat), place, visitor: Arc::clone(visitor) }
+    }
+
     /// Keeps the session for the next request, if that cannot tell it from a new one; ends it otherwise.
-    pub(crate) async fn give_back(mut self) {
+    pub async fn give_back(mut self) {
         let Some(mut seat) = self.seat.take() else { return };
         let is_as_new = seat.here().is_some_and(|session| {
             let _nobody_reads = (session.take_notices(), session.take_parameter_changes());
@@ -165,7 +220,7 @@ impl Seated {
     }
 }
 
-impl Drop for Seated {
+impl<T> Drop for Seated<T> {
     /// A request that was given up: what its session was at ends with it.
     fn drop(&mut self) {
         if let Some(seat) = self.seat.take() {
@@ -174,7 +229,7 @@ impl Drop for Seated {
     }
 }
 
-impl Deref for Seated {
+impl<T> Deref for Seated<T> {
     type Target = Seat;
 
     fn deref(&self) -> &Seat {
@@ -182,8 +237,24 @@ impl Deref for Seated {
     }
 }
 
-impl DerefMut for Seated {
+impl<T> DerefMut for Seated<T> {
     fn deref_mut(&mut self) -> &mut Seat {
         self.seat.as_mut().expect("it is given back once")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_parameters_of_a_session() {
+        let options = |text: &str| options_of(Some(text));
+        let (database, others) =
+            options(r#"{"database":"d","statement_timeout":100,"cluster":"c"}"#).expect("they are");
+        let others: Vec<_> = others.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!((database.as_deref(), others), (Some("d"), vec![("cluster", "c"), ("statement_timeout", "100")]));
+        assert!(options("[]").is_err());
+        assert!(options(r#"{"cluster":null}"#).is_err());
     }
 }

@@ -1,0 +1,108 @@
+//! What a ticket and the handle of a prepared statement are: the statement itself, in which transaction it is, and a number. Who has one runs it
+//! as whoever it is itself, so that nothing needs to be remembered of it but what is bound to it.
+
+use crate::told::{malformed, refused, told};
+use adapter::error::AdapterError;
+use arrow::array::RecordBatch;
+use ore::memory::{Reservation, Share};
+use parking_lot::Mutex;
+use prost::Message;
+use repr::sqlstate::SqlState;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tonic::Status;
+
+/// Statements of a connection that something is bound to.
+const BOUND_MAX: usize = 1024;
+
+/// See the module.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Statement {
+    #[prost(string, tag = "1")]
+    pub(crate) query: String,
+    /// Outside a transaction it is one of its own.
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub(crate) transaction: Option<Vec<u8>>,
+    /// What it can be cancelled by while it runs.
+    #[prost(bytes = "vec", tag = "3")]
+    pub(crate) number: Vec<u8>,
+}
+
+impl Statement {
+    /// A statement that was asked for.
+    pub(crate) fn new(query: String, transaction: Option<impl AsRef<[u8]>>) -> Result<Statement, Status> {
+        if query.contains('\0') {
+            return Err(malformed("a statement has no NUL"));
+        }
+        let transaction = transaction.map(|id| id.as_ref().to_vec());
+        Ok(Statement { query, transaction, number: rand::random::<[u8; 16]>().to_vec() })
+    }
+
+    /// The one that a ticket or a handle is.
+    pub(crate) fn read(handle: &[u8]) -> Result<Statement, Status> {
+        let statement = Statement::decode(handle).ok().filter(|statement| !statement.number.is_empty());
+        let statement = statement.ok_or_else(|| malformed("this is no statement of this server"))?;
+        Statement::new(statement.query, statement.transaction)
+            .map(|checked| Statement { number: statement.number, ..checked })
+    }
+}
+
+/// What is bound to prepared statements: rows of values, by the numbers of the statements.
+#[derive(Default)]
+pub(crate) struct Bound {
+    values: Mutex<HashMap<Vec<u8>, Arc<Values>>>,
+}
+
+/// Rows of values, and their memory.
+pub(crate) struct Values {
+    pub(crate) batches: Vec<RecordBatch>,
+    _memory: Reservation,
+}
+
+impl Values {
+    /// Rows of values, in memory of this account. Error 53200.
+    pub(crate) fn new(batches: Vec<RecordBatch>, memory: &Arc<Share>) -> Result<Values, Status> {
+        let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
+        let mut held = Reservation::empty(memory);
+        held.try_grow(bytes).map_err(|error| told(&AdapterError::from(error)))?;
+        Ok(Values { batches, _memory: held })
+    }
+
+    /// How many rows there are.
+    pub(crate) fn row_count(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// The batch and the row in it of each.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&RecordBatch, usize)> {
+        self.batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| (batch, row)))
+    }
+}
+
+impl Bound {
+    /// Binds values to a statement, instead of those before. Error 53400 of too many statements.
+    pub(crate) fn bind(&self, number: &[u8], values: Values) -> Result<(), Status> {
+        let mut bound = self.values.lock();
+        if bound.len() >= BOUND_MAX && !bound.contains_key(number) {
+            let message = format!("a connection has at most {BOUND_MAX} statements with values: close some");
+            return Err(refused(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message));
+        }
+        bound.insert(number.to_vec(), Arc::new(values));
+        Ok(())
+    }
+
+    /// What is bound to a statement.
+    pub(crate) fn of(&self, number: &[u8]) -> Option<Arc<Values>> {
+        self.values.lock().get(number).cloned()
+    }
+
+    /// Nobody needs a statement any more.
+    pub(crate) fn forget(&self, number: &[u8]) {
+        self.values.lock().remove(number);
+    }
+}
+
+/// A name as SQL has it, whatever it is.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
