@@ -6,12 +6,13 @@
 //! in `fuzz_targets` are the same targets for cargo-fuzz, which is guided by coverage; they begin with what [`corpus`] writes.
 //!
 //! # Where to look
+//! - [`doors`]: HTTP and Flight: connections, bodies, Arrow, what clients show.
 //! - [`wire`]: frames, messages, startup packets, SCRAM, COPY; they are functions of `pgwire` itself.
 //! - [`values`]: values of every type in both formats.
 //! - [`statements`]: the parser, the lifting of literals, the planner over a small catalog.
 //!
 //! # Invariants
-//! - No target needs a clock, a file or a socket.
+//! - No target needs a file or a socket.
 
 // The small catalog of the planner's own tests, which knows the crate by this name.
 extern crate sql as glimpse_sql;
@@ -19,6 +20,7 @@ extern crate sql as glimpse_sql;
 #[path = "../../../src/sql/tests/support/catalog.rs"]
 mod catalog;
 pub mod corpus;
+pub mod doors;
 pub mod drive;
 pub mod mutate;
 pub mod statements;
@@ -48,8 +50,85 @@ pub fn target(name: &str) -> Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 12] =
-    [FRAMES, BODIES, PACKETS, SCRAM, COPY_TEXT, COPY_CSV, COPY_BINARY, BINARY, TEXT, PARSE, LIFT, PLAN];
+pub const TARGETS: [Target; 19] = [
+    FRAMES,
+    BODIES,
+    PACKETS,
+    SCRAM,
+    COPY_TEXT,
+    COPY_CSV,
+    COPY_BINARY,
+    BINARY,
+    TEXT,
+    PARSE,
+    LIFT,
+    PLAN,
+    ARROW,
+    SHOWN,
+    HTTP_REQUEST,
+    HTTP_LINE,
+    HTTP_PORT,
+    FLIGHT_COMMAND,
+    FLIGHT_PORT,
+];
+
+/// A stream of Arrow batches.
+pub const ARROW: Target =
+    Target { name: "arrow", run: door::fuzz::arrow, seeds: doors::arrow, grain: Grain::Bytes, words: &[] };
+
+/// What the sender of a request shows, and the parameters of its session.
+pub const SHOWN: Target = Target {
+    name: "shown",
+    run: door::fuzz::shown,
+    seeds: doors::shown,
+    grain: Grain::Bytes,
+    words: doors::SHOWN_WORDS,
+};
+
+/// Bodies of statements in JSON.
+pub const HTTP_REQUEST: Target = Target {
+    name: "http_request",
+    run: web::fuzz::request,
+    seeds: doors::http_requests,
+    grain: Grain::Bytes,
+    words: doors::JSON_WORDS,
+};
+
+/// Lines of JSON objects, and addresses.
+pub const HTTP_LINE: Target = Target {
+    name: "http_line",
+    run: web::fuzz::line,
+    seeds: doors::http_lines,
+    grain: Grain::Bytes,
+    words: doors::JSON_WORDS,
+};
+
+/// Connections of the HTTP port.
+pub const HTTP_PORT: Target = Target {
+    name: "http_port",
+    run: web::fuzz::port,
+    seeds: doors::http_conversations,
+    grain: Grain::Bytes,
+    words: doors::HTTP_WORDS,
+};
+
+/// Commands, tickets and handles of Flight.
+pub const FLIGHT_COMMAND: Target = Target {
+    name: "flight_command",
+    run: flight::fuzz::command,
+    seeds: doors::flight_commands,
+    grain: Grain::Bytes,
+    words: &[],
+};
+
+/// Connections of the Flight port.
+pub const FLIGHT_PORT: Target = Target {
+    name: "flight_port",
+    run: flight::fuzz::port,
+    seeds: doors::flight_conversations,
+    grain: Grain::Bytes,
+    words: &[],
+};
 
 /// Frames cut out of a stream.
 pub const FRAMES: Target =

@@ -40,6 +40,17 @@ fn the_wire() {
 }
 
 #[test]
+fn http_and_flight() {
+    for name in ["shown", "http_request", "http_line", "flight_command"] {
+        fuzz(name, QUICK);
+    }
+    // Each of their executions is a connection, or a stream read twice.
+    for name in ["arrow", "http_port", "flight_port"] {
+        fuzz(name, 5 * SLOW);
+    }
+}
+
+#[test]
 fn rows_of_copy() {
     for name in ["copy_text", "copy_csv", "copy_binary"] {
         fuzz(name, QUICK);
