@@ -10,7 +10,7 @@ use glimpse_test::server::{Launch, Server};
 
 use crate::clock::WallClock;
 use crate::proxy::Proxy;
-use crate::session::{Failure, Session};
+use crate::session::{Doors, Failure, Session};
 
 /// What is to be deployed.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,8 @@ pub struct Setup {
     pub data_in: Option<PathBuf>,
     /// Whether the server has a wall clock of its own.
     pub jumping_clock: bool,
+    /// Whether clients come by all doors: that of the Postgres protocol, HTTP and Flight.
+    pub all_doors: bool,
     /// Whether fast paths are taken whenever they apply, so that what was looked up by key is known by that key.
     pub is_straight: bool,
 }
@@ -91,6 +93,11 @@ impl Deployment {
     pub fn store_url(&self) -> anyhow::Result<String> {
         let store = self.store.as_ref().zip(self.store_network.as_ref());
         store.map(|(postgres, proxy)| store_url(postgres, proxy)).context("it has a store")
+    }
+
+    /// Where the doors beside that of the Postgres protocol are.
+    pub fn doors(&self) -> Doors {
+        Doors { http: self.server.internal_http_addr(), flight: self.server.flight_addr() }
     }
 
     /// A connection that is there: the server answers, sooner or later.

@@ -189,8 +189,8 @@ impl Planned {
         }
         let items: Vec<String> = if prepared {
             let key = i64::try_from(*key).expect("few lists");
-            let rows = session.prepared(&format!("SELECT items FROM {route} WHERE key = $1"), &[&key])?;
-            rows.iter().map(|row| row.get(0)).collect()
+            let rows = session.prepared(&format!("SELECT items FROM {route} WHERE key = $1"), &[key])?;
+            rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()
         } else {
             let rows = session.rows(&format!("SELECT items FROM {route} WHERE key = {key}"))?;
             rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()

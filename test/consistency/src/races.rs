@@ -111,8 +111,8 @@ fn read(actor: &mut Actor<'_>, seen: &Mutex<Vec<i64>>, counts: &Counts) -> Optio
     let asked = actor.ask(|session| {
         let key = i64::try_from(group).expect("few groups");
         let values: Vec<i64> = if prepared {
-            let rows = session.prepared(&format!("SELECT v FROM {relation} WHERE g = $1"), &[&key])?;
-            rows.iter().map(|row| row.get(0)).collect()
+            let rows = session.prepared(&format!("SELECT v FROM {relation} WHERE g = $1"), &[key])?;
+            rows.iter().filter_map(|row| row[0].as_deref()?.parse().ok()).collect()
         } else {
             let column = if adhoc { "g + 0" } else { "g" };
             let rows = session.rows(&format!("SELECT v FROM {relation} WHERE {column} = {group}"))?;

@@ -183,20 +183,16 @@ fn swap(session: &mut Session, source: &str, table: &str, key: u64, value: u64) 
 fn read(session: &mut Session, source: &str, key: u64, prepared: bool) -> Result<u64, Failure> {
     if prepared {
         let key = i64::try_from(key).expect("few registers");
-        let rows = session.prepared(&format!("SELECT value FROM {source} WHERE key = $1"), &[&key])?;
-        let values: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        let rows = session.prepared(&format!("SELECT value FROM {source} WHERE key = $1"), &[key])?;
+        let values: Vec<i64> = rows.iter().filter_map(|row| row[0].as_deref()?.parse().ok()).collect();
         return only(&values, source);
     }
     single(session, &format!("SELECT value FROM {source} WHERE key = {key}"), false)
 }
 
 fn single(session: &mut Session, sql: &str, prepared: bool) -> Result<u64, Failure> {
-    let values: Vec<i64> = if prepared {
-        session.prepared(sql, &[])?.iter().map(|row| row.get(0)).collect()
-    } else {
-        let number = |row: Vec<Option<String>>| row[0].as_deref().and_then(|value| value.parse().ok());
-        session.rows(sql)?.into_iter().filter_map(number).collect()
-    };
+    let rows = if prepared { session.prepared(sql, &[])? } else { session.rows(sql)? };
+    let values: Vec<i64> = rows.iter().filter_map(|row| row[0].as_deref()?.parse().ok()).collect();
     only(&values, sql)
 }
 

@@ -82,11 +82,13 @@ pub fn seed() -> u64 {
 /// Makes a history and judges it. An error says what is wrong and how to make such a history again.
 pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, extent: Extent) -> anyhow::Result<Report> {
     let started = Instant::now();
-    let again = format!("{workload:?} on {:?} with {fault}, seed {seed}", setup.store);
+    let by = if setup.all_doors { " by all doors" } else { "" };
+    let again = format!("{workload:?} on {:?}{by} with {fault}, seed {seed}", setup.store);
     let setup =
         &Setup { jumping_clock: fault == Fault::Clock, is_straight: workload == Workload::Levels, ..setup.clone() };
     let mut deployment = Deployment::start(setup)?;
     let stage = Stage::new(vec![deployment.network.addr]);
+    let stage = if setup.all_doors { stage.by_all(deployment.doors()) } else { stage };
     let ordeal = Ordeal { fault, seed, extent };
     let judged = match workload {
         Workload::Registers => of_registers(&mut deployment, &stage, ordeal),

@@ -9,8 +9,10 @@ use anyhow::ensure;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::session::{Failure, Session};
+use crate::session::{Door, Doors, Failure, Session};
 
+/// Which doors clients come by, if there are several.
+const BY_TURNS: [Door; 3] = [Door::Postgres, Door::Web, Door::Flight];
 /// How long a client without a server waits before it looks again.
 const RETRY: Duration = Duration::from_millis(10);
 /// How long anything may take that is waited for.
@@ -22,6 +24,8 @@ pub struct Stage {
     started: Instant,
     /// Where servers are.
     sites: Mutex<Vec<SocketAddr>>,
+    /// The other doors of one that stays where it is, if clients come by these as well.
+    doors: Option<Doors>,
     is_over: AtomicBool,
     operations: AtomicU64,
     lost: AtomicU64,
@@ -46,12 +50,18 @@ impl Stage {
         Stage {
             started: Instant::now(),
             sites: Mutex::new(sites),
+            doors: None,
             is_over: AtomicBool::new(false),
             operations: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             wrong: Mutex::default(),
         }
+    }
+
+    /// The same, to which clients come by all doors.
+    pub fn by_all(self, doors: Doors) -> Stage {
+        Stage { doors: Some(doors), ..self }
     }
 
     /// Nanoseconds of the clock that all clients share.
@@ -180,7 +190,12 @@ impl<'a> Actor<'a> {
             }
             let sites = self.stage.sites();
             let site = sites[self.random.random_range(0..sites.len())];
-            match Session::connect(site) {
+            let session = match self.stage.doors {
+                // The first of them does what only the system user may.
+                Some(doors) => Session::connect_by(BY_TURNS[self.index % BY_TURNS.len()], site, doors),
+                None => Session::connect(site),
+            };
+            match session {
                 Ok(session) => self.session = Some(session),
                 Err(_) => std::thread::sleep(RETRY),
             }
