@@ -44,6 +44,7 @@ pub mod pgbench;
 pub mod procfs;
 pub mod report;
 pub mod run;
+pub mod scan;
 pub mod servers;
 pub mod stream;
 pub mod suite;

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "the table on standard output is what this program is for")]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use benches::followers::{Crowd, Followed, followers, idle_websockets};
 use benches::http_load::{Asked, HttpLoad, Measured, point_answer, run};
 use benches::machine::Machine;
 use benches::run::LoadConfig;
+use benches::scan::{self, Came};
 use benches::servers::{Server, free_port};
 use benches::workload::{Protocol, Workload};
 use clap::Parser;
@@ -30,14 +31,16 @@ enum Part {
     Idle,
     /// Subscriptions to one view, few and many.
     Followers,
+    /// All rows of a table as Arrow, by HTTP and by Flight, beside PostgreSQL's binary COPY.
+    Scan,
 }
 
 /// Measures point reads by HTTP, by the Postgres protocol, and the same answers from memory; rows of a webhook; idle WebSockets; followers
-/// of one view.
+/// of one view; scans by HTTP and by Flight.
 #[derive(Clone, Parser)]
 struct Arguments {
     /// What is measured.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Reads, Part::Webhook, Part::Idle, Part::Followers])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Reads, Part::Webhook, Part::Idle, Part::Followers, Part::Scan])]
     only: Vec<Part>,
     /// WebSockets on which nothing happens.
     #[arg(long, default_value_t = 8_000)]
@@ -69,6 +72,12 @@ struct Arguments {
     /// Rows of kv.
     #[arg(long, default_value_t = 1_000_000)]
     rows: u32,
+    /// Rows of a scan.
+    #[arg(long, default_value_t = 5_000_000)]
+    scanned: u64,
+    /// PostgreSQL's programs, if not found by themselves.
+    #[arg(long)]
+    pg_bin: Option<PathBuf>,
     /// Where the server keeps its data [default: the system's temporary directory].
     #[arg(long)]
     work_dir: Option<PathBuf>,
@@ -103,6 +112,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
                 println!("\n{} idle WebSockets: {:.1} kB each (bar 40)", arguments.idle, bytes / 1e3);
             }
             Part::Followers => follow(arguments, &glimpse)?,
+            Part::Scan => scans(arguments, &glimpse, &work_dir)?,
         }
     }
     Ok(())
@@ -224,6 +234,47 @@ fn reads(arguments: &Arguments, glimpse: &Server) -> Result<()> {
     );
     drop(canned.stdin.take());
     canned.wait()?;
+    Ok(())
+}
+
+/// Scans by turns.
+fn scans(arguments: &Arguments, glimpse: &Server, work_dir: &Path) -> Result<()> {
+    let postgres = Server::start_postgres(work_dir, arguments.pg_bin.as_deref(), 10)?;
+    for server in [glimpse, &postgres] {
+        scan::make(&server.endpoint, arguments.scanned)?;
+    }
+    Session::connect(&postgres.endpoint)?.execute("VACUUM ANALYZE scanned")?;
+    let (http, flight) = (glimpse.http.context("an HTTP port")?, glimpse.flight.context("a Flight port")?);
+    let all = Came::all(arguments.scanned);
+    let timed = |(came, took): (Came, Duration)| {
+        ensure!(came == all, "{came:?} came of {all:?}");
+        Ok(came.rows as f64 / took.as_secs_f64() / 1e6)
+    };
+    // Once, so that nothing is read from the disk.
+    timed(scan::by_http(http)?)?;
+    timed(scan::by_flight(flight)?)?;
+    timed(scan::by_copy(&postgres.endpoint)?)?;
+    println!(
+        "\n| by HTTP, million rows /s | memory MB | by Flight | memory MB | PostgreSQL's COPY |\n|--:|--:|--:|--:|--:|"
+    );
+    let mut figures: [Vec<f64>; 3] = Default::default();
+    for _ in 0..arguments.rounds {
+        let (by_http, http_bytes) = scan::growth(glimpse, || timed(scan::by_http(http)?))?;
+        let (by_flight, flight_bytes) = scan::growth(glimpse, || timed(scan::by_flight(flight)?))?;
+        let by_copy = timed(scan::by_copy(&postgres.endpoint)?)?;
+        let (http_mb, flight_mb) = (http_bytes / 1e6, flight_bytes / 1e6);
+        println!("| {by_http:.1} | {http_mb:.0} | {by_flight:.1} | {flight_mb:.0} | {by_copy:.1} |");
+        for (of, figure) in figures.iter_mut().zip([by_http, by_flight, by_copy]) {
+            of.push(figure);
+        }
+    }
+    let [by_http, by_flight, by_copy] = figures.map(|mut of| median(&mut of));
+    println!(
+        "\nof PostgreSQL's COPY by HTTP {:.1}, by Flight {:.1} (bar 4); by Flight of by HTTP {:.2} (bar 0.8)",
+        by_http / by_copy,
+        by_flight / by_copy,
+        by_flight / by_http
+    );
     Ok(())
 }
 
