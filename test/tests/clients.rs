@@ -142,6 +142,21 @@ fn frames_over_http() {
     passes(command.arg(suite("frames/http_suite.py")));
 }
 
+/// Has a command find the Flight port. `None` of a server that has none.
+fn over_flight<'c>(command: &'c mut Command, server: &Secured) -> Option<&'c mut Command> {
+    let Target::Glimpse(glimpse) = &server.target else { return None };
+    Some(command.env("GLIMPSE_FLIGHT", format!("grpc+tls://localhost:{}", glimpse.flight_addr().port())))
+}
+
+#[test]
+fn frames_over_flight() {
+    let Some(python) = installed("frames/bin/python") else { return };
+    let server = server(RULES);
+    let mut command = secure(&python, &server.target);
+    let Some(command) = over_flight(&mut command, &server) else { return };
+    passes(command.arg(suite("frames/flight_suite.py")));
+}
+
 #[test]
 fn fetch_and_websocket() {
     node("http.mjs");
@@ -225,12 +240,20 @@ fn java(source: &str) {
     let server = server(RULES);
     // A program of a few seconds is over before its machine code would have been improved.
     let mut command = secure(&java, &server.target);
+    let Some(command) = over_flight(&mut command, &server) else { return };
+    // Arrow takes memory that Java does not manage.
+    command.arg("--add-opens=java.base/java.nio=ALL-UNNAMED");
     passes(command.args(["-XX:TieredStopAtLevel=1", "-cp"]).arg(jars.join("*")).arg(suite("java").join(source)));
 }
 
 #[test]
 fn pgjdbc() {
     java("PgJdbc.java");
+}
+
+#[test]
+fn flight_sql_jdbc() {
+    java("FlightJdbc.java");
 }
 
 #[test]

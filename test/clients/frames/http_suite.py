@@ -4,7 +4,6 @@ GLIMPSE_HTTP is the address, and the role and its password are PGUSER and PGPASS
 """
 
 import base64
-import datetime
 import gzip
 import io
 import json
@@ -22,6 +21,7 @@ import pyarrow
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 from common import VALUES, check  # noqa: E402
+from plain import plain  # noqa: E402
 
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
@@ -41,17 +41,6 @@ def ask(body, accept, **headers):
 def table(query):
     with pyarrow.ipc.open_stream(ask({"query": query}, ARROW)) as reader:
         return reader.read_all()
-
-
-def plain(value):
-    """A value of Arrow as psycopg has it."""
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if isinstance(value, pyarrow.MonthDayNano):
-        return datetime.timedelta(days=value.months * 30 + value.days, microseconds=value.nanoseconds / 1000)
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        return value.astimezone(datetime.timezone.utc)
-    return value
 
 
 def every_type(connection):
