@@ -49,6 +49,13 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Whether it is the same for clients of every door: nothing happens between clients and server, and there is one server.
+    pub fn is_of_all_doors(self) -> bool {
+        !matches!(self, Fault::Network | Fault::Second)
+    }
+}
+
 /// How long a history is.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {

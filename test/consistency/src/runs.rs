@@ -47,11 +47,19 @@ impl Workload {
         [Workload::Registers, Workload::Lists, Workload::Bank, Workload::Keys, Workload::References, Workload::Levels];
 }
 
+impl Workload {
+    /// Whether clients of every door can do it: Flight SQL has transactions of one kind.
+    pub fn is_of_all_doors(self) -> bool {
+        self != Workload::Levels
+    }
+}
+
 /// What a history was, if nothing was wrong with it.
 #[derive(Clone, Debug)]
 pub struct Report {
     workload: Workload,
     store: Store,
+    by: &'static str,
     fault: Fault,
     seed: u64,
     /// How often the fault happened.
@@ -63,11 +71,11 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { workload, store, fault, seed, faults, counts, took } = self;
+        let Report { workload, store, by, fault, seed, faults, counts, took } = self;
         let Counts { operations, lost, refused } = counts;
         write!(
             f,
-            "{workload:?} on {store:?}: {operations} operations, {lost} unknown, {refused} refused, {faults} x {fault}, \
+            "{workload:?} on {store:?}{by}: {operations} operations, {lost} unknown, {refused} refused, {faults} x {fault}, \
              {:.1} s, seed {seed}: explained",
             took.as_secs_f64()
         )
@@ -87,6 +95,11 @@ pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, exten
     let setup =
         &Setup { jumping_clock: fault == Fault::Clock, is_straight: workload == Workload::Levels, ..setup.clone() };
     let mut deployment = Deployment::start(setup)?;
+    if setup.all_doors {
+        // Who comes by Flight is not the system user.
+        let granted = "ALTER DEFAULT PRIVILEGES FOR ROLE mz_system GRANT ALL ON TABLES TO materialize";
+        deployment.session()?.execute(granted).map_err(|failure| wrong(&failure))?;
+    }
     let stage = Stage::new(vec![deployment.network.addr]);
     let stage = if setup.all_doors { stage.by_all(deployment.doors()) } else { stage };
     let ordeal = Ordeal { fault, seed, extent };
@@ -104,7 +117,7 @@ pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, exten
         Ok(faults)
     });
     let faults = judged.map_err(|error| anyhow!("{again}: {error:#}"))?;
-    Ok(Report { workload, store: setup.store, fault, seed, faults, counts: stage.counts(), took: started.elapsed() })
+    Ok(Report { workload, store: setup.store, by, fault, seed, faults, counts: stage.counts(), took: started.elapsed() })
 }
 
 /// Lets clients work while faults happen; returns what the clients recorded, and how often the fault happened.

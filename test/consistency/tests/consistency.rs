@@ -10,15 +10,27 @@ use glimpse_consistency::runs::{Report, Workload, history, seed};
 use glimpse_test::amount;
 
 fn explained(workload: Workload, store: Store, fault: Fault) -> Report {
+    run(workload, &Setup { store, ..Setup::default() }, fault)
+}
+
+fn run(workload: Workload, setup: &Setup, fault: Fault) -> Report {
     let extent = Extent { duration: Duration::from_secs(amount(5)), operations: 500 };
-    let setup = Setup { store, ..Setup::default() };
-    history(workload, &setup, fault, seed(), extent).unwrap_or_else(|error| panic!("{error:#}"))
+    history(workload, setup, fault, seed(), extent).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 #[test]
 fn registers_are_linearizable() {
     println!("{}", explained(Workload::Registers, Store::Embedded, Fault::Kill));
     println!("{}", explained(Workload::Registers, Store::Postgres, Fault::StoreRestart));
+    linearizable::forget();
+}
+
+#[test]
+fn what_one_door_has_committed_every_other_sees() {
+    let setup = Setup { all_doors: true, ..Setup::default() };
+    println!("{}", run(Workload::Registers, &setup, Fault::Kill));
+    println!("{}", run(Workload::Lists, &setup, Fault::Calm));
+    println!("{}", run(Workload::Bank, &setup, Fault::Kill));
     linearizable::forget();
 }
 

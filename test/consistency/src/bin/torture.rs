@@ -29,6 +29,9 @@ struct Options {
     /// Only what runs on this store; by turns otherwise
     #[arg(long)]
     store: Option<Store>,
+    /// Clients of histories come by all doors wherever they can; by turns otherwise
+    #[arg(long)]
+    all_doors: bool,
     /// The seed of the first run; the others follow it
     #[arg(long)]
     seed: Option<u64>,
@@ -193,7 +196,10 @@ fn run(part: Part, turn: u64, seed: u64, options: &Options, totals: &mut Totals)
     let faults = Fault::of(store);
     let by_turns = faults[usize::try_from(turn / 2).unwrap_or_default() % faults.len()];
     let extent = Extent { duration: Duration::from_secs(options.seconds), operations: OPERATIONS };
-    let report = history(workload, &setup, options.fault.unwrap_or(by_turns), seed, extent)?;
+    let fault = options.fault.unwrap_or(by_turns);
+    let all_doors = options.all_doors || turn % 4 >= 2;
+    let all_doors = all_doors && workload.is_of_all_doors() && fault.is_of_all_doors();
+    let report = history(workload, &Setup { all_doors, ..setup }, fault, seed, extent)?;
     totals.histories += 1;
     totals.operations += report.counts.operations;
     Ok(report.to_string())
