@@ -184,10 +184,19 @@ impl Server {
 
     /// The most memory that it has had.
     pub fn peak_bytes(&self) -> anyhow::Result<u64> {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, field: &str) -> anyhow::Result<u64> {
         let id = self.process.as_ref().context("the server runs")?.id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
-        Ok(peak.context("a peak in kB")?.trim().parse::<u64>()? * 1024)
+        let bytes = status.lines().find_map(|line| line.strip_prefix(field)?.strip_suffix("kB"));
+        Ok(bytes.context("a number of kB")?.trim().parse::<u64>()? * 1024)
+    }
+
+    /// The memory that it has now.
+    pub fn resident_bytes(&self) -> anyhow::Result<u64> {
+        self.status_bytes("VmRSS:")
     }
 
     /// What it has logged.

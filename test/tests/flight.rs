@@ -325,7 +325,7 @@ async fn a_statement_is_cancelled() {
     let mut gone = other.clone();
     let running = tokio::spawn(async move { gone.do_get(ticket).await.map(|stream| stream.count()) });
     let mut admin = admin(&server);
-    let is_running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%generate_series%b'";
+    let is_running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT count(*) FROM generate%'";
     let mut count = || admin.rows(is_running).expect("a count")[0][0].clone().expect("a number") == "1";
     while !count() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;

@@ -1,6 +1,7 @@
 //! SQL by HTTP: what is answered, by whom it may be asked, and what happens when either side breaks off.
 
 mod web {
+    mod attacks;
     mod bearer;
     mod copy;
     mod events;

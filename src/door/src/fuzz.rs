@@ -10,7 +10,6 @@ use crate::scram::{self, Challenge};
 use crate::server::{Server, Threads};
 use crate::shown::Shown;
 use crate::visitor::options_of;
-use arrow::array::RecordBatch;
 use arrow_ipc::reader::StreamDecoder;
 use catalog::verifier::{MockSecret, Verifier};
 use pgrepr::options::EncodeOptions;
@@ -49,10 +48,15 @@ const BYTES_MAX: usize = 1 << 16;
 /// An Arrow stream that arrives whole, and in pieces whose sizes its first byte decides; and the values in it.
 pub fn arrow(bytes: &[u8]) {
     let Some((&size, stream)) = bytes.split_first() else { return };
-    let whole = batches(stream, stream.len().max(1));
-    let pieces = batches(stream, usize::from(size).max(1));
-    assert_eq!(whole.0, pieces.0, "pieces of {size} bytes differ from the whole");
-    for batch in whole.1 {
+    let whole = messages(stream, stream.len().max(1));
+    let pieces = messages(stream, usize::from(size).max(1));
+    assert_eq!(whole, pieces, "pieces of {size} bytes differ from the whole");
+    let mut decoder = StreamDecoder::new();
+    for message in whole.unwrap_or_default() {
+        let (back, batch) = decoded(decoder, message);
+        decoder = back;
+        let Ok(batch) = batch else { return };
+        let Some(batch) = batch else { continue };
         for row in 0..batch.num_rows().min(64) {
             let texts = vec![PgType::Text; batch.num_columns()];
             let _values = intake::values(&EncodeOptions::default(), &batch, row, &texts);
@@ -60,22 +64,14 @@ pub fn arrow(bytes: &[u8]) {
     }
 }
 
-/// What is told of a stream, and the batches in it.
-fn batches(stream: &[u8], piece_bytes: usize) -> (Result<usize, String>, Vec<RecordBatch>) {
-    let (mut messages, mut decoder, mut found) = (Messages::new(BYTES_MAX), StreamDecoder::new(), Vec::new());
-    let mut read = || {
-        for piece in stream.chunks(piece_bytes) {
-            for message in messages.push(piece)? {
-                assert!(message.len() <= BYTES_MAX, "a message is longer than any may be");
-                let (back, batch) = decoded(std::mem::take(&mut decoder), message);
-                decoder = back;
-                found.extend(batch?);
-            }
-        }
-        Ok(messages.pending.len())
-    };
-    let told = read().map_err(|error: adapter::error::AdapterError| error.to_string());
-    (told, found)
+/// The messages of a stream.
+fn messages(stream: &[u8], piece_bytes: usize) -> Result<Vec<Vec<u8>>, String> {
+    let (mut messages, mut found) = (Messages::new(BYTES_MAX), Vec::new());
+    for piece in stream.chunks(piece_bytes) {
+        found.extend(messages.push(piece).map_err(|error| error.to_string())?);
+    }
+    assert!(found.iter().all(|message| message.len() <= BYTES_MAX), "a message is longer than any may be");
+    Ok(found)
 }
 
 /// The header `Authorization`, and the parameters of a session; separated by NUL.

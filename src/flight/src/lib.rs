@@ -3,6 +3,7 @@
 //! Where it sits: beside `web`, over the statement API (`adapter::answer`) and `door`. It translates and decides nothing.
 //!
 //! - [`server`]: the port; `service`: the calls of Flight, and which of them carries which command of Flight SQL;
+//! - `accounted`: memory of what a call sends;
 //! - `welcome`: who calls, and in which session; `handshake`: tokens for who has shown a password;
 //! - `statement`: what a ticket and the handle of a prepared statement are, and what is bound to it;
 //! - `answering`: statements and their rows; `sending`: rows as messages; `receiving`: the batches of a client;
@@ -16,6 +17,7 @@
 //!   connection.
 //! - A stream is ended without an error only if all rows were sent.
 
+mod accounted;
 mod answering;
 pub mod fuzz;
 mod handshake;

@@ -82,8 +82,8 @@ impl Received {
         if data.data_header.is_empty() {
             return Ok(Some(None));
         }
-        // As it came, and as it is read.
-        let bytes = 2 * (data.data_header.len() + data.data_body.len());
+        // As it is read; as it came it has memory already (`accounted`).
+        let bytes = data.data_header.len() + data.data_body.len();
         self.memory.cover(bytes).map_err(|error| told(&AdapterError::from(error)))?;
         let (decoder, bytes_max) = (std::mem::take(&mut self.decoder), self.bytes_max);
         let read = apart(move || {

@@ -1,5 +1,6 @@
 //! The port, and what is found out of a call before it is read: who calls.
 
+use crate::accounted::Accounted;
 use crate::service::Flights;
 use crate::told::refused;
 use crate::transaction::Transactions;
@@ -84,7 +85,11 @@ impl Door for Flight {
             // Before anything of its body is read.
             match welcome::caller(visitor, request.headers()).await {
                 Ok(caller) => {
+                    let shared = caller.shared();
+                    let memory = Arc::clone(shared.entrance.client().message_memory());
+                    let bytes_max = shared.request_bytes_max;
                     request.extensions_mut().insert(caller);
+                    let request = request.map(|body| Body::new(Accounted::new(body, &memory, bytes_max)));
                     TowerToHyperService::new(router).call(request).await
                 }
                 Err(status) => Ok(status.into_http()),

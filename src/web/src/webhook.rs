@@ -54,8 +54,8 @@ pub(crate) async fn webhook(
     // As it is now: a body may take its time.
     let webhook = client.webhook(&name).map_err(not_found)?;
     check(client, &webhook, who.as_ref())?;
-    let (sent, print) =
-        (Sent { headers: headers(&parts.headers)?, body }, once.as_ref().map(|(_, print)| print.clone()));
+    let headers = if webhook.reads_headers() { headers(&parts.headers)? } else { Vec::new() };
+    let (sent, print) = (Sent { headers, body }, once.as_ref().map(|(_, print)| print.clone()));
     let (reader, is_long) = (Arc::clone(&webhook), webhook.is_long(&sent));
     let read = move || {
         // Who may not send learns nothing of keys either.

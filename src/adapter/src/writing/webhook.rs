@@ -76,7 +76,7 @@ struct Input {
 
 /// A request.
 pub struct Sent {
-    /// Its headers: name, in lower case, and value. Of a name that comes more than once the values are one, with commas between.
+    /// Its headers, if the webhook reads them: name, in lower case, and value. Of a name that comes more than once the values are one, with commas between.
     pub headers: Vec<(String, String)>,
     /// Its body.
     pub body: Vec<u8>,
@@ -131,12 +131,21 @@ impl Webhook {
         self.check.is_some()
     }
 
+    /// Whether the headers of a request become columns, or are checked.
+    pub fn reads_headers(&self) -> bool {
+        let is_checked = |check: &Check| check.inputs.iter().any(|input| matches!(input.of, CheckOf::Headers));
+        self.has_header_columns() || self.check.as_ref().is_some_and(is_checked)
+    }
+
+    fn has_header_columns(&self) -> bool {
+        self.def.headers.is_some() || !self.def.mapped.is_empty()
+    }
+
     /// Whether a request is to be read where nobody waits.
     pub fn is_long(&self, sent: &Sent) -> bool {
         const LONG: usize = 64 << 10;
-        let has_headers = self.def.headers.is_some() || !self.def.mapped.is_empty();
         // Each row has them.
-        let headers = sent.headers.iter().filter(|_| has_headers).map(|(name, value)| name.len() + value.len());
+        let headers = sent.headers.iter().filter(|_| self.has_header_columns()).map(|(name, value)| name.len() + value.len());
         let bytes = sent.body.len().saturating_mul(1 + headers.sum::<usize>());
         bytes > LONG || self.check.as_ref().is_some_and(|check| has_long(&check.condition))
     }
