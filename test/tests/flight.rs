@@ -306,7 +306,7 @@ async fn a_statement_is_cancelled() {
     let server = start();
     let mut client = connect(&server).await;
     let mut other = client.clone();
-    let endless = "SELECT count(*) FROM generate_series(1, 1000000000) a, generate_series(1, 1000000) b";
+    let endless = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b";
     let info = client.execute(endless.to_owned(), None).await.expect("it is told");
     let asked = Action::new("CancelFlightInfo", CancelFlightInfoRequest::new(info.clone()).encode_to_vec());
     let running = tokio::spawn(async move { rows(&mut client, info).await });
@@ -323,7 +323,11 @@ async fn a_statement_is_cancelled() {
     let mut info = other.execute(endless.to_owned(), None).await.expect("it is told");
     let ticket = info.endpoint.remove(0).ticket.expect("a ticket");
     let mut gone = other.clone();
-    let running = tokio::spawn(async move { gone.do_get(ticket).await.map(|stream| stream.count()) });
+    let running = tokio::spawn(async move {
+        let stream = gone.do_get(ticket).await.expect("it begins");
+        let count = stream.map(|batch| eprintln!("{batch:?}")).count().await;
+        panic!("it has ended after {count} batches");
+    });
     let mut admin = admin(&server);
     let is_running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT count(*) FROM generate%'";
     let mut count = || admin.rows(is_running).expect("a count")[0][0].clone().expect("a number") == "1";

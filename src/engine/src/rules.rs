@@ -5,6 +5,7 @@
 //! written before them ([`guard`]), because Postgres tests a row's conditions from left to right and users rely on it
 //! (`WHERE b <> 0 AND a / b > 1`), while DataFusion evaluates them over whole batches. Between the two, each dialect does what it has to.
 
+pub mod apart;
 pub mod dependencies;
 pub mod equijoin;
 pub mod guard;
@@ -33,6 +34,7 @@ pub fn optimizer() -> Optimizer {
     let rules = rules.map(|rule| -> Arc<dyn OptimizerRule + Send + Sync> {
         match rule.name() {
             "extract_equijoin_predicate" => Arc::new(equijoin::JoinKeys),
+            "eliminate_cross_join" => Arc::new(apart::JoinsApart::default()),
             "push_down_filter" => Arc::new(having::PushDownFilterToGroups::default()),
             _ => rule,
         }

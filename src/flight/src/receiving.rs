@@ -4,12 +4,12 @@
 use crate::told::{malformed, refused, told};
 use adapter::error::AdapterError;
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::FlightData;
 use arrow_ipc::reader::StreamDecoder;
 use bytes::Bytes;
 use door::apart::apart;
-use door::messages::{Messages, decoded, framed};
+use door::messages::{Messages, decoded, framed, guarded};
 use ore::memory::{Reservation, Share};
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub(crate) struct Received {
     /// The first message, until it was taken.
     first: Option<FlightData>,
     decoder: StreamDecoder,
+    /// Of the batches, once a message had it; the decoder knows it when it sees the next one.
+    schema: Option<SchemaRef>,
     bytes_max: usize,
     /// Of the message that is at work.
     memory: Reservation,
@@ -41,12 +43,7 @@ impl Received {
         let command = first.flight_descriptor.as_ref().map(|descriptor| descriptor.cmd.clone());
         let command = command.ok_or_else(|| malformed("the first message has no descriptor"))?;
         let memory = Reservation::empty(memory);
-        Ok((command, Received { stream, first: Some(first), decoder: StreamDecoder::new(), bytes_max, memory }))
-    }
-
-    /// The shape of the batches, once a message had it.
-    pub(crate) fn schema(&self) -> Option<SchemaRef> {
-        self.decoder.schema()
+        Ok((command, Received { stream, first: Some(first), decoder: StreamDecoder::new(), schema: None, bytes_max, memory }))
     }
 
     /// The next batch; `None` at the end. Errors: 22P04 of what is damaged, 0A000 of what is compressed, 54000 of what is too large.
@@ -62,14 +59,14 @@ impl Received {
 
     /// Reads on until the shape is known or all was read.
     pub(crate) async fn begun(&mut self) -> Result<Option<SchemaRef>, Status> {
-        while self.schema().is_none() {
+        while self.schema.is_none() {
             match self.message().await? {
                 None => return Ok(None),
                 Some(None) => {}
                 Some(Some(_)) => return Err(malformed("a batch came before its schema")),
             }
         }
-        Ok(self.schema())
+        Ok(self.schema.clone())
     }
 
     /// What the next message gives, if there is one.
@@ -81,6 +78,10 @@ impl Received {
         let Some(data) = data else { return Ok(None) };
         if data.data_header.is_empty() {
             return Ok(Some(None));
+        }
+        if self.schema.is_none() {
+            let read = guarded(|| Schema::try_from(&data)).map_err(|error| told(&error))?;
+            self.schema = Some(Arc::new(read.map_err(|_| malformed("the first message has no schema"))?));
         }
         // As it is read; as it came it has memory already (`accounted`).
         let bytes = data.data_header.len() + data.data_body.len();

@@ -82,6 +82,11 @@ const FOREIGN_KEYS: &str = "
         AND ($6::text IS NULL OR fc.relname = $6)
     ORDER BY 1, 2, 3, 5, 6, 7, 10, 9";
 
+/// The columns of a relation that are never NULL.
+const NOT_NULL: &str = "
+    SELECT attname::text FROM pg_catalog.pg_attribute
+    WHERE attrelid = to_regclass($1)::oid AND attnum > 0 AND attnotnull AND NOT attisdropped";
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Relation {
@@ -230,12 +235,16 @@ async fn shape(seat: &mut Seat, name: &str) -> Result<Vec<u8>, Status> {
     };
     let Some(rows) = rows else { return Ok(encapsulated(&Schema::empty())?.to_vec()) };
     let exchange = Exchange::of(&rows.desc);
-    let fields = exchange.schema().fields().iter().zip(&rows.desc.columns).map(|(field, column)| {
+    let not_null = fetch(seat, NOT_NULL, vec![Some(name.to_owned())]).await?;
+    let not_null = not_null.iter().map(|batch| cast(batch.column(0), &DataType::Utf8)).collect::<Result<Vec<_>, _>>();
+    let not_null = not_null.map_err(wrong)?;
+    let not_null = |name: &String| not_null.iter().any(|names| names.as_string::<i32>().iter().flatten().any(|of| of == name));
+    let fields = exchange.schema().fields().iter().map(|field| {
         let mut metadata = field.metadata().clone();
         if let Some(name) = metadata.get(POSTGRES_TYPE).cloned() {
             metadata.insert(TYPE_NAME.to_owned(), name);
         }
-        field.as_ref().clone().with_nullable(column.nullable).with_metadata(metadata)
+        field.as_ref().clone().with_nullable(!not_null(field.name())).with_metadata(metadata)
     });
     Ok(encapsulated(&Schema::new(fields.collect::<Vec<_>>()))?.to_vec())
 }

@@ -230,8 +230,10 @@ impl FlightService for Flights {
             }
             Command::CommandPreparedStatementUpdate(asked) => {
                 let statement = Statement::read(&asked.prepared_statement_handle)?;
-                let values = all_values(&caller, received).await?;
-                updated(answering::update(&caller, &statement, values.as_ref()).await?)
+                // Some clients bind them before.
+                let values = all_values(&caller, received).await?.map(Arc::new);
+                let values = values.or_else(|| caller.visitor.own.bound.of(&statement.number));
+                updated(answering::update(&caller, &statement, values.as_deref()).await?)
             }
             Command::CommandPreparedStatementQuery(asked) => {
                 let statement = Statement::read(&asked.prepared_statement_handle)?;

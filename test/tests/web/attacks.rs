@@ -103,7 +103,7 @@ fn who_does_not_read_a_gigabyte_has_little_of_it_in_memory() {
     let mut quick = http(&server);
     quick.send("POST", "/api/sql", &[JSON, ("Accept", accepted[3])], gigabyte.as_bytes()).expect("it is taken");
     assert_eq!(quick.head().expect("it begins").status, 200);
-    let (mut left, mut piece) = (1_000_000_000, vec![0; 1 << 20]);
+    let (mut left, mut piece) = (1_000_000_000_usize, vec![0; 1 << 20]);
     while left > 0 {
         let read = quick.stream().read(&mut piece).expect("it goes on");
         assert!(read > 0, "{left} bytes are missing");
