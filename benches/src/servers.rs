@@ -180,7 +180,8 @@ impl Server {
         let process = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
         let (user, database) = (user.to_owned(), database.to_owned());
         let endpoint = Endpoint { address: loopback(port), user, database, tls: false };
-        let mut server = Self { target, endpoint, http: None, internal_http: None, flight: None, process, stop_signal, log, dir };
+        let mut server =
+            Self { target, endpoint, http: None, internal_http: None, flight: None, process, stop_signal, log, dir };
         server.wait_until_ready()?;
         Ok(server)
     }

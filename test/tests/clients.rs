@@ -234,31 +234,39 @@ fn gorm() {
     go("gorm");
 }
 
-fn java(source: &str) {
-    let Some(java) = program("java", "GLIMPSE_JAVA") else { return };
-    let Some(jars) = installed("java") else { return };
+/// A Java that finds the drivers, and the server that it is for.
+fn java() -> Option<(Command, Secured)> {
+    let java = program("java", "GLIMPSE_JAVA")?;
+    let jars = installed("java")?;
     let server = server(RULES);
-    // A program of a few seconds is over before its machine code would have been improved.
     let mut command = secure(&java, &server.target);
-    let Some(command) = over_flight(&mut command, &server) else { return };
-    // Arrow takes memory that Java does not manage.
-    command.arg("--add-opens=java.base/java.nio=ALL-UNNAMED");
-    passes(command.args(["-XX:TieredStopAtLevel=1", "-cp"]).arg(jars.join("*")).arg(suite("java").join(source)));
+    // A program of a few seconds is over before its machine code would have been improved.
+    command.args(["-XX:TieredStopAtLevel=1", "-cp"]).arg(jars.join("*"));
+    Some((command, server))
+}
+
+fn java_suite(source: &str) {
+    let Some((mut command, _server)) = java() else { return };
+    passes(command.arg(suite("java").join(source)));
 }
 
 #[test]
 fn pgjdbc() {
-    java("PgJdbc.java");
+    java_suite("PgJdbc.java");
 }
 
 #[test]
 fn flight_sql_jdbc() {
-    java("FlightJdbc.java");
+    let Some((mut command, server)) = java() else { return };
+    let Some(command) = over_flight(&mut command, &server) else { return };
+    // Arrow takes memory that Java does not manage.
+    command.arg("--add-opens=java.base/java.nio=ALL-UNNAMED");
+    passes(command.arg(suite("java").join("FlightJdbc.java")));
 }
 
 #[test]
 fn hibernate() {
-    java("Hibernate.java");
+    java_suite("Hibernate.java");
 }
 
 #[test]

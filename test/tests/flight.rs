@@ -14,8 +14,9 @@ use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use arrow_flight::sql::{
-    CommandGetCrossReference, CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys, CommandGetPrimaryKeys,
-    CommandGetTables, CommandGetXdbcTypeInfo, CommandStatementQuery, CommandStatementSubstraitPlan, ProstMessageExt, SqlInfo,
+    CommandGetCrossReference, CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys,
+    CommandGetPrimaryKeys, CommandGetTables, CommandGetXdbcTypeInfo, CommandStatementQuery,
+    CommandStatementSubstraitPlan, ProstMessageExt, SqlInfo,
 };
 use arrow_flight::{Action, CancelFlightInfoRequest, CancelFlightInfoResult, FlightDescriptor, FlightInfo, Ticket};
 use futures::{StreamExt, TryStreamExt};
@@ -115,7 +116,10 @@ async fn rows_come_with_their_shapes() {
     let (schema, numbers) = (found.schema(), found.column(0).as_primitive::<Int32Type>());
     assert_eq!(schema.field(3).metadata().get("ARROW:extension:name").map(String::as_str), Some("arrow.json"));
     assert!(numbers.values().iter().copied().eq(1..=29_990));
-    assert_eq!((found.column(1).as_string::<i32>().value(9), found.column(1).as_string::<i32>().value(10)), ("y", "x11"));
+    assert_eq!(
+        (found.column(1).as_string::<i32>().value(9), found.column(1).as_string::<i32>().value(10)),
+        ("y", "x11")
+    );
     assert_eq!(found.column(2).null_count(), 29_990);
     // Without rows, and without columns.
     let none = query(&mut client, "SELECT a, b FROM t WHERE false").await.expect("rows");
@@ -156,10 +160,16 @@ async fn what_fails_is_told_with_its_sqlstate() {
         }
     }
     // What is nobody's statement, and what nothing here does.
-    let stranger = Ticket { ticket: arrow_flight::sql::TicketStatementQuery { statement_handle: "x".into() }.as_any().encode_to_vec().into() };
+    let stranger = Ticket {
+        ticket: arrow_flight::sql::TicketStatementQuery { statement_handle: "x".into() }
+            .as_any()
+            .encode_to_vec()
+            .into(),
+    };
     assert_eq!(failed(client.do_get(stranger).await.map(drop)).0, Code::InvalidArgument);
     let plan = CommandStatementSubstraitPlan::default().as_any().encode_to_vec();
-    let refused = client.inner_mut().get_flight_info(FlightDescriptor::new_cmd(plan)).await.expect_err("nobody does it");
+    let refused =
+        client.inner_mut().get_flight_info(FlightDescriptor::new_cmd(plan)).await.expect_err("nobody does it");
     assert_eq!(refused.code(), Code::Unimplemented);
     assert!(refused.message().contains("CommandStatementSubstraitPlan"), "{refused}");
     assert_eq!(refused.metadata().get("sqlstate").and_then(|state| state.to_str().ok()), Some("0A000"));
@@ -204,7 +214,8 @@ async fn statements_are_prepared_and_have_values() {
 
     let mut select = client.prepare("SELECT a, b FROM t WHERE a >= $1".to_owned(), None).await.expect("it is prepared");
     assert_eq!(select.dataset_schema().expect("a shape").fields().len(), 2);
-    let one = |number: i64| RecordBatch::try_from_iter([("$1", Arc::new(arrow::array::Int64Array::from(vec![number])) as _)]);
+    let one =
+        |number: i64| RecordBatch::try_from_iter([("$1", Arc::new(arrow::array::Int64Array::from(vec![number])) as _)]);
     for (from, count) in [(1, 2), (2, 1), (4, 0)] {
         // Of another width than the parameter's: it is taken as it is nearest.
         select.set_parameters(one(from).expect("a batch")).expect("they fit");
@@ -245,7 +256,8 @@ async fn what_there_is_is_told() {
     let told = |batch: &RecordBatch| -> Vec<String> {
         let texts = batch.columns().iter().map(|column| arrow::compute::cast(column, &DataType::Utf8).expect("texts"));
         let texts: Vec<_> = texts.collect();
-        let value = |row: usize, at: usize| if texts[at].is_null(row) { "-" } else { texts[at].as_string::<i32>().value(row) };
+        let value =
+            |row: usize, at: usize| if texts[at].is_null(row) { "-" } else { texts[at].as_string::<i32>().value(row) };
         (0..batch.num_rows())
             .map(|row| (0..texts.len()).map(|at| value(row, at)).collect::<Vec<_>>().join(" "))
             .collect()
@@ -263,7 +275,8 @@ async fn what_there_is_is_told() {
         include_schema: false,
     };
     let info = client.get_tables(asked("public", &[])).await.expect("tables");
-    let expected = ["materialize public c TABLE", "materialize public m MATERIALIZED VIEW", "materialize public v VIEW"];
+    let expected =
+        ["materialize public c TABLE", "materialize public m MATERIALIZED VIEW", "materialize public v VIEW"];
     assert_eq!(told(&rows(&mut client, info).await.expect("rows")), expected);
     let info = client.get_tables(asked("public", &["VIEW"])).await.expect("tables");
     assert_eq!(told(&rows(&mut client, info).await.expect("rows")), expected[2..]);
@@ -280,14 +293,21 @@ async fn what_there_is_is_told() {
     let info = client.get_primary_keys(asked).await.expect("keys");
     let keys = told(&rows(&mut client, info).await.expect("rows"));
     assert_eq!(keys, ["materialize s p b p_pkey 1", "materialize s p a p_pkey 2"]);
-    let references = ["materialize s p b materialize public c y 1 ref p_pkey 3 0", "materialize s p a materialize public c x 2 ref p_pkey 3 0"];
+    let references = [
+        "materialize s p b materialize public c y 1 ref p_pkey 3 0",
+        "materialize s p a materialize public c x 2 ref p_pkey 3 0",
+    ];
     let asked = CommandGetExportedKeys { catalog: None, db_schema: Some("s".to_owned()), table: "p".to_owned() };
     let info = client.get_exported_keys(asked).await.expect("keys");
     assert_eq!(told(&rows(&mut client, info).await.expect("rows")), references);
     let asked = CommandGetImportedKeys { catalog: None, db_schema: None, table: "c".to_owned() };
     let info = client.get_imported_keys(asked).await.expect("keys");
     assert_eq!(told(&rows(&mut client, info).await.expect("rows")), references);
-    let cross = |pk: &str, fk: &str| CommandGetCrossReference { pk_table: pk.to_owned(), fk_table: fk.to_owned(), ..Default::default() };
+    let cross = |pk: &str, fk: &str| CommandGetCrossReference {
+        pk_table: pk.to_owned(),
+        fk_table: fk.to_owned(),
+        ..Default::default()
+    };
     for (asked, count) in [(cross("p", "c"), 2), (cross("c", "p"), 0)] {
         let info = client.get_cross_reference(asked).await.expect("keys");
         assert_eq!(rows(&mut client, info).await.expect("rows").num_rows(), count);
@@ -297,7 +317,15 @@ async fn what_there_is_is_told() {
     assert_eq!(rows(&mut client, info.expect("it is told")).await.expect("rows").num_rows(), 2);
     let info = client.get_xdbc_type_info(CommandGetXdbcTypeInfo { data_type: None }).await.expect("it is told");
     assert!(rows(&mut client, info).await.expect("rows").num_rows() > 10);
-    let actions: Vec<_> = client.inner_mut().list_actions(arrow_flight::Empty {}).await.expect("they are told").into_inner().try_collect().await.expect("all");
+    let actions: Vec<_> = client
+        .inner_mut()
+        .list_actions(arrow_flight::Empty {})
+        .await
+        .expect("they are told")
+        .into_inner()
+        .try_collect()
+        .await
+        .expect("all");
     assert!(actions.iter().any(|action| action.r#type == "BeginSavepoint"));
 }
 
@@ -311,7 +339,8 @@ async fn a_statement_is_cancelled() {
     let asked = Action::new("CancelFlightInfo", CancelFlightInfoRequest::new(info.clone()).encode_to_vec());
     let running = tokio::spawn(async move { rows(&mut client, info).await });
     loop {
-        let answers: Vec<_> = other.do_action(asked.clone()).await.expect("it is taken").try_collect().await.expect("all");
+        let answers: Vec<_> =
+            other.do_action(asked.clone()).await.expect("it is taken").try_collect().await.expect("all");
         let said = CancelFlightInfoResult::decode(answers[0].body.clone()).expect("it is one");
         if said.status() == arrow_flight::CancelStatus::Cancelling {
             break;
@@ -329,7 +358,8 @@ async fn a_statement_is_cancelled() {
         panic!("it has ended after {count} batches");
     });
     let mut admin = admin(&server);
-    let is_running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT count(*) FROM generate%'";
+    let is_running =
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT count(*) FROM generate%'";
     let mut count = || admin.rows(is_running).expect("a count")[0][0].clone().expect("a number") == "1";
     while !count() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;

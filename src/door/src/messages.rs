@@ -96,7 +96,10 @@ pub fn framed(header: &[u8], body: &[u8]) -> Vec<u8> {
 }
 
 /// What a message gives, if it is a batch. Errors: 22P04 of one that is damaged.
-pub fn decoded(mut decoder: StreamDecoder, message: Vec<u8>) -> (StreamDecoder, Result<Option<RecordBatch>, AdapterError>) {
+pub fn decoded(
+    mut decoder: StreamDecoder,
+    message: Vec<u8>,
+) -> (StreamDecoder, Result<Option<RecordBatch>, AdapterError>) {
     let mut buffer = Buffer::from(message);
     let decoded = guarded(|| {
         let mut batch = None;

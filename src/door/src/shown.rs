@@ -138,12 +138,7 @@ pub async fn admit<T>(
 }
 
 /// Checks a password, unless this connection has shown it before.
-async fn prove<T>(
-    visitor: &Visitor<T>,
-    entrance: &Entrance,
-    user: &str,
-    password: String,
-) -> Result<(), Refused> {
+async fn prove<T>(visitor: &Visitor<T>, entrance: &Entrance, user: &str, password: String) -> Result<(), Refused> {
     let arrival = &visitor.arrival;
     check_unheard(arrival, "a password")?;
     // A password that was changed since, or has run out, is not known any more.
@@ -180,7 +175,9 @@ pub fn check_unheard(arrival: &Arrival, what: &str) -> Result<(), Refused> {
 /// The role that a token names. Errors: 401 of one that is nobody's.
 fn vouched_for(arrival: &Arrival, entrance: &Entrance, token: &str) -> Result<String, Refused> {
     check_unheard(arrival, "a token")?;
-    let Some(tokens) = entrance.tokens() else { return Err(Refused::Wrong("nobody's tokens are taken here".to_owned())) };
+    let Some(tokens) = entrance.tokens() else {
+        return Err(Refused::Wrong("nobody's tokens are taken here".to_owned()));
+    };
     tokens.role_of(token).map_err(|why| {
         tracing::info!(peer = ?arrival.peer, %why, "a token was refused");
         Refused::Wrong("the token is not valid".to_owned())

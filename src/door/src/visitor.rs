@@ -128,7 +128,10 @@ impl<T> Visitor<T> {
         loop {
             let before = self.request_count.load(Ordering::Relaxed);
             tokio::time::sleep(patience).await;
-            if self.request_count.load(Ordering::Relaxed) == before && Arc::strong_count(self) <= holders && !self.stays.load(Ordering::Relaxed) {
+            if self.request_count.load(Ordering::Relaxed) == before
+                && Arc::strong_count(self) <= holders
+                && !self.stays.load(Ordering::Relaxed)
+            {
                 return;
             }
         }

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn a_large_message_has_memory_until_the_next_one() {
         let share = Share::root(1 << 20, None);
-        let stream = [message(10), message(500 << 10), message(3), message(700 << 10), message(0), message(70)].concat();
+        let stream =
+            [message(10), message(500 << 10), message(3), message(700 << 10), message(0), message(70)].concat();
         for piece_bytes in [1, 3, 1000, stream.len()] {
             let mut messages = Accounted::new((), &share, 1 << 20).messages;
             let mut most = 0;
@@ -116,7 +117,11 @@ mod tests {
                 most = most.max(messages.held.bytes());
             }
             assert!(most >= 500 << 10 || piece_bytes == stream.len());
-            assert_eq!((messages.held.bytes(), messages.left, messages.prefix.len()), (0, 0, 0), "pieces of {piece_bytes}");
+            assert_eq!(
+                (messages.held.bytes(), messages.left, messages.prefix.len()),
+                (0, 0, 0),
+                "pieces of {piece_bytes}"
+            );
         }
     }
 

@@ -223,11 +223,7 @@ async fn messaged(
 }
 
 /// Sends rows that are there already.
-pub(crate) async fn send_batches(
-    mut outlet: Outlet,
-    schema: &Schema,
-    batches: Vec<RecordBatch>,
-) -> Result<(), Status> {
+pub(crate) async fn send_batches(mut outlet: Outlet, schema: &Schema, batches: Vec<RecordBatch>) -> Result<(), Status> {
     outlet.schema(schema).await?;
     for batch in batches {
         outlet.batch(&batch).await?;

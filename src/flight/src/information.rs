@@ -8,7 +8,9 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow_flight::FlightData;
 use arrow_flight::error::FlightError;
-use arrow_flight::sql::metadata::{SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder};
+use arrow_flight::sql::metadata::{
+    SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder,
+};
 use arrow_flight::sql::{
     CommandGetSqlInfo, CommandGetXdbcTypeInfo, Nullable, Searchable, SqlInfo, SqlNullOrdering,
     SqlSupportedCaseSensitivity, SqlSupportedTransaction, SqlTransactionIsolationLevel, XdbcDataType,
@@ -34,7 +36,10 @@ static INFORMATION: LazyLock<Result<SqlInfoData, FlightError>> = LazyLock::new(|
     information.append(SqlInfo::SqlDdlSchema, true);
     information.append(SqlInfo::SqlDdlTable, true);
     information.append(SqlInfo::SqlIdentifierCase, SqlSupportedCaseSensitivity::SqlCaseSensitivityLowercase as i32);
-    information.append(SqlInfo::SqlQuotedIdentifierCase, SqlSupportedCaseSensitivity::SqlCaseSensitivityCaseInsensitive as i32);
+    information.append(
+        SqlInfo::SqlQuotedIdentifierCase,
+        SqlSupportedCaseSensitivity::SqlCaseSensitivityCaseInsensitive as i32,
+    );
     information.append(SqlInfo::SqlIdentifierQuoteChar, "\"");
     information.append(SqlInfo::SqlNullOrdering, SqlNullOrdering::SqlNullsSortedHigh as i32);
     information.append(SqlInfo::SqlSearchStringEscape, "\\");
@@ -42,7 +47,10 @@ static INFORMATION: LazyLock<Result<SqlInfoData, FlightError>> = LazyLock::new(|
     information.append(SqlInfo::SqlSchemaTerm, "schema");
     information.append(SqlInfo::SqlCatalogAtStart, true);
     information.append(SqlInfo::SqlTransactionsSupported, true);
-    information.append(SqlInfo::SqlDefaultTransactionIsolation, SqlTransactionIsolationLevel::SqlTransactionSerializable as i64);
+    information.append(
+        SqlInfo::SqlDefaultTransactionIsolation,
+        SqlTransactionIsolationLevel::SqlTransactionSerializable as i64,
+    );
     information.append(SqlInfo::SqlSavepointsSupported, true);
     information.append(SqlInfo::SqlCorrelatedSubqueriesSupported, true);
     information.append(SqlInfo::SqlMaxTableNameLength, 63_i64);

@@ -19,8 +19,8 @@ use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExist
 use door::exchange::{EXTENSION, POSTGRES_TYPE};
 use door::intake;
 use pgrepr::copy::{CopyFormat, CopyOptions};
-use repr::sqlstate::SqlState;
 use repr::PgType;
+use repr::sqlstate::SqlState;
 use tonic::Status;
 
 /// Loads the rows; returns how many there were.
@@ -42,7 +42,9 @@ async fn ingested(mut chair: Chair, command: &CommandStatementIngest, mut rows: 
         () = ended.cancelled() => Err(told(&AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends"))),
         done = load(&mut chair, is_kept, command, &mut rows) => done,
     };
-    if done.is_err() && let Some(session) = chair.here() {
+    if done.is_err()
+        && let Some(session) = chair.here()
+    {
         session.fail_transaction();
     }
     chair.leave().await;
@@ -77,7 +79,8 @@ async fn load(
     let mut first = 1;
     while let Some(batch) = rows.next().await? {
         let loaded = intake::load(seat, copy, batch, first).await;
-        (copy, first) = loaded.inspect_err(|error| seat.gave_up(error.sqlstate(), error)).map_err(|error| told(&error))?;
+        (copy, first) =
+            loaded.inspect_err(|error| seat.gave_up(error.sqlstate(), error)).map_err(|error| told(&error))?;
     }
     let tag = seat.copy_done(copy).await.map_err(|error| told(&error))?;
     if begins {
@@ -102,9 +105,7 @@ async fn made(
     let refused = |sqlstate, what| told(&AdapterError::new(sqlstate, format!("relation {name} {what}")));
     match (is_there, options.if_exists(), options.if_not_exist()) {
         (true, TableExistsOption::Append, _) => Ok(None),
-        (true, TableExistsOption::Replace, _) => {
-            Ok(Some(vec![format!("DROP TABLE {name}"), created(name, schema)?]))
-        }
+        (true, TableExistsOption::Replace, _) => Ok(Some(vec![format!("DROP TABLE {name}"), created(name, schema)?])),
         (true, TableExistsOption::Fail | TableExistsOption::Unspecified, _) => {
             Err(refused(SqlState::DUPLICATE_TABLE, "already exists"))
         }

@@ -43,7 +43,10 @@ impl Received {
         let command = first.flight_descriptor.as_ref().map(|descriptor| descriptor.cmd.clone());
         let command = command.ok_or_else(|| malformed("the first message has no descriptor"))?;
         let memory = Reservation::empty(memory);
-        Ok((command, Received { stream, first: Some(first), decoder: StreamDecoder::new(), schema: None, bytes_max, memory }))
+        Ok((
+            command,
+            Received { stream, first: Some(first), decoder: StreamDecoder::new(), schema: None, bytes_max, memory },
+        ))
     }
 
     /// The next batch; `None` at the end. Errors: 22P04 of what is damaged, 0A000 of what is compressed, 54000 of what is too large.
@@ -94,7 +97,8 @@ impl Received {
                 Ok(_) => None,
                 Err(error) => return (decoder, Err(error)),
             };
-            let damaged = || AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, "a message has not the length that it says");
+            let damaged =
+                || AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, "a message has not the length that it says");
             match message.filter(|message| message.len() == framed.len()) {
                 Some(message) => decoded(decoder, message),
                 None => (decoder, Err(damaged())),

@@ -168,7 +168,9 @@ impl Relation {
                 fetch(seat, SCHEMAS, vec![asked.catalog, asked.db_schema_filter_pattern]).await?
             }
             Relation::Tables(asked) => return tables(seat, schema, asked).await,
-            Relation::PrimaryKeys(of) => fetch(seat, PRIMARY_KEYS, vec![of.catalog, of.db_schema, Some(of.table)]).await?,
+            Relation::PrimaryKeys(of) => {
+                fetch(seat, PRIMARY_KEYS, vec![of.catalog, of.db_schema, Some(of.table)]).await?
+            }
             Relation::ExportedKeys(of) => {
                 let values = keys([of.catalog, of.db_schema, Some(of.table)], [None, None, None]);
                 fetch(seat, FOREIGN_KEYS, values).await?
@@ -205,10 +207,16 @@ async fn tables(seat: &mut Seat, schema: &SchemaRef, asked: CommandGetTables) ->
     for found in fetch(seat, TABLES, values).await? {
         let names = RecordBatch::try_new(
             Arc::new(Schema::new(schema.fields()[..4].to_vec())),
-            found.columns().iter().map(|column| cast(column, &DataType::Utf8)).collect::<Result<_, _>>().map_err(wrong)?,
+            found
+                .columns()
+                .iter()
+                .map(|column| cast(column, &DataType::Utf8))
+                .collect::<Result<_, _>>()
+                .map_err(wrong)?,
         );
         let names = names.map_err(wrong)?;
-        let is_asked = |ty: Option<&str>| asked.table_types.is_empty() || asked.table_types.iter().any(|of| Some(&**of) == ty);
+        let is_asked =
+            |ty: Option<&str>| asked.table_types.is_empty() || asked.table_types.iter().any(|of| Some(&**of) == ty);
         let kept: BooleanArray = names.column(3).as_string::<i32>().iter().map(|ty| Some(is_asked(ty))).collect();
         let names = filter_record_batch(&names, &kept).map_err(wrong)?;
         let mut columns = names.columns().to_vec();
@@ -238,7 +246,8 @@ async fn shape(seat: &mut Seat, name: &str) -> Result<Vec<u8>, Status> {
     let not_null = fetch(seat, NOT_NULL, vec![Some(name.to_owned())]).await?;
     let not_null = not_null.iter().map(|batch| cast(batch.column(0), &DataType::Utf8)).collect::<Result<Vec<_>, _>>();
     let not_null = not_null.map_err(wrong)?;
-    let not_null = |name: &String| not_null.iter().any(|names| names.as_string::<i32>().iter().flatten().any(|of| of == name));
+    let not_null =
+        |name: &String| not_null.iter().any(|names| names.as_string::<i32>().iter().flatten().any(|of| of == name));
     let fields = exchange.schema().fields().iter().map(|field| {
         let mut metadata = field.metadata().clone();
         if let Some(name) = metadata.get(POSTGRES_TYPE).cloned() {

@@ -20,15 +20,15 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::{
     ActionBeginSavepointRequest, ActionBeginSavepointResult, ActionBeginTransactionRequest,
-    ActionBeginTransactionResult, ActionCancelQueryRequest, ActionCancelQueryResult, ActionClosePreparedStatementRequest,
-    ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, ActionEndSavepointRequest,
-    ActionEndTransactionRequest, Any, Command, DoPutPreparedStatementResult,
+    ActionBeginTransactionResult, ActionCancelQueryRequest, ActionCancelQueryResult,
+    ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult,
+    ActionEndSavepointRequest, ActionEndTransactionRequest, Any, Command, DoPutPreparedStatementResult,
     DoPutUpdateResult, EndTransaction, ProstMessageExt, TicketStatementQuery,
 };
 use arrow_flight::{
     Action, ActionType, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, Criteria, Empty, FlightData,
-    FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult,
-    Ticket,
+    FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, PollInfo, PutResult,
+    SchemaResult, Ticket,
 };
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
@@ -70,7 +70,8 @@ impl Asked {
     pub(crate) fn read(bytes: &[u8]) -> Result<Asked, Status> {
         let command = Any::decode(bytes).ok().filter(|any| any.type_url.starts_with("type.googleapis.com/"));
         let Some(command) = command else {
-            let text = std::str::from_utf8(bytes).map_err(|_| malformed("this is no command of Flight SQL, and no text"))?;
+            let text =
+                std::str::from_utf8(bytes).map_err(|_| malformed("this is no command of Flight SQL, and no text"))?;
             return Ok(Asked::Statement(Statement::new(text.to_owned(), None::<Bytes>)?));
         };
         Ok(match Command::try_from(command).map_err(|error| malformed(error.to_string()))? {
@@ -110,9 +111,10 @@ impl Asked {
     fn ticket(&self, command: Bytes) -> Ticket {
         let ticket = match self {
             // As it was asked for it has no number to be cancelled by.
-            Asked::Statement(statement) => {
-                TicketStatementQuery { statement_handle: statement.encode_to_vec().into() }.as_any().encode_to_vec().into()
-            }
+            Asked::Statement(statement) => TicketStatementQuery { statement_handle: statement.encode_to_vec().into() }
+                .as_any()
+                .encode_to_vec()
+                .into(),
             _ => command,
         };
         Ticket { ticket }
@@ -214,10 +216,7 @@ impl FlightService for Flights {
         Ok(Response::new(Asked::read(&request.into_inner().ticket)?.rows(caller)))
     }
 
-    async fn do_put(
-        &self,
-        request: Request<Streaming<FlightData>>,
-    ) -> Result<Response<Self::DoPutStream>, Status> {
+    async fn do_put(&self, request: Request<Streaming<FlightData>>) -> Result<Response<Self::DoPutStream>, Status> {
         let caller = caller_of(&request)?;
         let shared = caller.shared();
         let (bytes_max, memory) = (shared.request_bytes_max, shared.entrance.client().message_memory());
@@ -250,10 +249,7 @@ impl FlightService for Flights {
         Ok(Response::new(listed(vec![PutResult { app_metadata: app_metadata.into() }])))
     }
 
-    async fn do_exchange(
-        &self,
-        _: Request<Streaming<FlightData>>,
-    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> Result<Response<Self::DoExchangeStream>, Status> {
         Err(unsupported("DoExchange"))
     }
 

@@ -127,7 +127,10 @@ impl DerefMut for Chair {
 }
 
 fn unknown() -> Status {
-    refused(SqlState::INVALID_TRANSACTION_STATE, "there is no such transaction: it has ended, or is another connection's")
+    refused(
+        SqlState::INVALID_TRANSACTION_STATE,
+        "there is no such transaction: it has ended, or is another connection's",
+    )
 }
 
 impl Transactions {

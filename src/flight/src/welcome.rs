@@ -84,7 +84,8 @@ impl Shared {
     /// Asks a statement of this user to end; whether there is one.
     pub(crate) fn cancel(&self, number: &[u8], user: &str) -> bool {
         let running = self.running.lock();
-        let Some(Running { backend_key: (id, secret), .. }) = running.get(number).filter(|found| found.user == user) else {
+        let Some(Running { backend_key: (id, secret), .. }) = running.get(number).filter(|found| found.user == user)
+        else {
             return false;
         };
         self.entrance.client().cancel(*id, *secret);

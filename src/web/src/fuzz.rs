@@ -27,7 +27,8 @@ pub fn line(bytes: &[u8]) {
         let _address = address::<Address>(&uri);
     }
     let Ok(object) = object(line) else { return };
-    let types = [PgType::Text, PgType::Jsonb, PgType::Array(Box::new(PgType::Int4)), PgType::Array(Box::new(PgType::Json))];
+    let types =
+        [PgType::Text, PgType::Jsonb, PgType::Array(Box::new(PgType::Int4)), PgType::Array(Box::new(PgType::Json))];
     let columns = types.into_iter().zip(["a", "b", "c", "d"]).map(|(ty, name)| (name.to_owned(), ty, true));
     let columns: Vec<ColumnDesc> = RelationDesc::new(columns).columns.to_vec();
     if let Ok(fields) = fields(&object, &columns) {

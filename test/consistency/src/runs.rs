@@ -117,7 +117,16 @@ pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, exten
         Ok(faults)
     });
     let faults = judged.map_err(|error| anyhow!("{again}: {error:#}"))?;
-    Ok(Report { workload, store: setup.store, by, fault, seed, faults, counts: stage.counts(), took: started.elapsed() })
+    Ok(Report {
+        workload,
+        store: setup.store,
+        by,
+        fault,
+        seed,
+        faults,
+        counts: stage.counts(),
+        took: started.elapsed(),
+    })
 }
 
 /// Lets clients work while faults happen; returns what the clients recorded, and how often the fault happened.

@@ -32,8 +32,23 @@ pub const HTTP_WORDS: &[&str] = &[
     "\0",
 ];
 /// What bodies of requests, and lines of objects, are made of.
-pub const JSON_WORDS: &[&str] =
-    &["{\"query\":\"", "\"queries\":[", "\"params\":", "{", "}", "[", "]", "\"", "\\u0000", "\\ud800", "1e999", "null", "\\n", "\n", "?options="];
+pub const JSON_WORDS: &[&str] = &[
+    "{\"query\":\"",
+    "\"queries\":[",
+    "\"params\":",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "\\u0000",
+    "\\ud800",
+    "1e999",
+    "null",
+    "\\n",
+    "\n",
+    "?options=",
+];
 /// What is shown is made of.
 pub const SHOWN_WORDS: &[&str] =
     &["Basic ", "Bearer ", "glimpse.", ".", "YTpi", "\0", "{\"database\":", "\"options\":", "null", "1e5", "[]", "}"];
@@ -58,9 +73,13 @@ pub fn http_lines() -> Vec<Vec<u8>> {
 
 /// What a client shows.
 pub fn shown() -> Vec<Vec<u8>> {
-    ["Basic YTpi\0{\"database\": \"d\", \"statement_timeout\": 5}", "Bearer a.b.c\0{}", "bearer glimpse.YQ.99999999999.eA\0"]
-        .map(|text| text.as_bytes().to_vec())
-        .to_vec()
+    [
+        "Basic YTpi\0{\"database\": \"d\", \"statement_timeout\": 5}",
+        "Bearer a.b.c\0{}",
+        "bearer glimpse.YQ.99999999999.eA\0",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
 }
 
 fn batch() -> RecordBatch {
@@ -77,13 +96,14 @@ fn batch() -> RecordBatch {
 /// The size of pieces, and a stream.
 pub fn arrow() -> Vec<Vec<u8>> {
     let batch = batch();
-    [1, 7, 255].map(|size| {
-        let mut writer = StreamWriter::try_new(vec![size], &batch.schema()).expect("memory takes it");
-        writer.write(&batch).expect("memory takes it");
-        writer.finish().expect("memory takes it");
-        writer.into_inner().expect("memory takes it")
-    })
-    .to_vec()
+    [1, 7, 255]
+        .map(|size| {
+            let mut writer = StreamWriter::try_new(vec![size], &batch.schema()).expect("memory takes it");
+            writer.write(&batch).expect("memory takes it");
+            writer.finish().expect("memory takes it");
+            writer.into_inner().expect("memory takes it")
+        })
+        .to_vec()
 }
 
 /// Conversations by HTTP/1.1.
@@ -150,14 +170,22 @@ pub fn flight_conversations() -> Vec<Vec<u8>> {
                 [&[0], &length[..], message].concat()
             })
             .collect();
-        [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[]), &frame(1, 4, 1, &head.concat()), &frame(0, 1, 1, &body)].concat()
+        [
+            &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..],
+            &frame(4, 0, 0, &[]),
+            &frame(1, 4, 1, &head.concat()),
+            &frame(0, 1, 1, &body),
+        ]
+        .concat()
     };
     let descriptor = |command: Vec<u8>| arrow_flight::FlightDescriptor::new_cmd(command);
     let commands = flight_commands();
     let data = arrow_flight::utils::batches_to_flight_data(&batch().schema(), vec![batch()]).expect("messages");
     let put: Vec<Vec<u8>> = data
         .into_iter()
-        .map(|message| FlightData { flight_descriptor: Some(descriptor(commands[5].clone())), ..message }.encode_to_vec())
+        .map(|message| {
+            FlightData { flight_descriptor: Some(descriptor(commands[5].clone())), ..message }.encode_to_vec()
+        })
         .collect();
     vec![
         call("GetFlightInfo", &[descriptor(commands[0].clone()).encode_to_vec()]),

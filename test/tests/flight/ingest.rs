@@ -4,7 +4,9 @@ use crate::{Client, admin, connect, failed, number, query, start};
 use arrow::array::{Array, ArrayRef, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow_flight::error::FlightError;
-use arrow_flight::sql::{CommandStatementIngest, EndTransaction, TableDefinitionOptions, TableExistsOption, TableNotExistOption};
+use arrow_flight::sql::{
+    CommandStatementIngest, EndTransaction, TableDefinitionOptions, TableExistsOption, TableNotExistOption,
+};
 use bytes::Bytes;
 use futures::stream;
 use std::sync::Arc;
@@ -21,7 +23,11 @@ fn batch(numbers: std::ops::Range<i32>) -> RecordBatch {
     RecordBatch::try_from_iter(columns).expect("a batch")
 }
 
-async fn ingest(client: &mut Client, command: CommandStatementIngest, batches: Vec<RecordBatch>) -> Result<i64, FlightError> {
+async fn ingest(
+    client: &mut Client,
+    command: CommandStatementIngest,
+    batches: Vec<RecordBatch>,
+) -> Result<i64, FlightError> {
     client.execute_ingest(command, stream::iter(batches.into_iter().map(Ok))).await
 }
 
@@ -48,14 +54,18 @@ async fn a_table_is_made_appended_to_and_replaced() {
 async fn all_rows_come_in_or_none_and_no_table_is_left() {
     let server = start();
     let mut client = connect(&server).await;
-    client.execute_update("CREATE TABLE t (a int CHECK (a < 100), \"the \"\"b\"\"\" text)".to_owned(), None).await.expect("it is made");
+    client
+        .execute_update("CREATE TABLE t (a int CHECK (a < 100), \"the \"\"b\"\"\" text)".to_owned(), None)
+        .await
+        .expect("it is made");
     let into = command("t", TableExistsOption::Append, TableNotExistOption::Fail);
     assert_eq!(failed(ingest(&mut client, into.clone(), vec![batch(0..50), batch(50..101)]).await).1, "23514");
     assert_eq!(number(&mut client, "SELECT count(*) FROM t").await, 0);
     // Columns that the table has not, and a type that nothing here is like.
     let other = RecordBatch::try_from_iter([("z", Arc::new(Int32Array::from(vec![1])) as ArrayRef)]).expect("a batch");
     assert_eq!(failed(ingest(&mut client, into.clone(), vec![other]).await).1, "42703");
-    let odd = Schema::new(vec![Field::new("a", DataType::Struct(vec![Field::new("x", DataType::Int32, true)].into()), true)]);
+    let odd =
+        Schema::new(vec![Field::new("a", DataType::Struct(vec![Field::new("x", DataType::Int32, true)].into()), true)]);
     let odd = RecordBatch::new_empty(Arc::new(odd));
     let make = command("odd", TableExistsOption::Fail, TableNotExistOption::Create);
     assert_eq!(failed(ingest(&mut client, make.clone(), vec![odd]).await).1, "0A000");
@@ -70,11 +80,15 @@ async fn all_rows_come_in_or_none_and_no_table_is_left() {
     let temporary = CommandStatementIngest { temporary: true, ..into.clone() };
     assert_eq!(failed(ingest(&mut client, temporary, vec![batch(0..1)]).await).1, "0A000");
     let options = [("x".to_owned(), "y".to_owned())].into();
-    assert_eq!(failed(ingest(&mut client, CommandStatementIngest { options, ..into }, vec![batch(0..1)]).await).1, "0A000");
+    assert_eq!(
+        failed(ingest(&mut client, CommandStatementIngest { options, ..into }, vec![batch(0..1)]).await).1,
+        "0A000"
+    );
     // Who may not load is told so.
     admin(&server).execute("CREATE TABLE secret (a int)").expect("it is made");
     let secret = command("secret", TableExistsOption::Append, TableNotExistOption::Fail);
-    let one = RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from(vec![1])) as Arc<dyn Array>)]).expect("a batch");
+    let one =
+        RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from(vec![1])) as Arc<dyn Array>)]).expect("a batch");
     assert_eq!(failed(ingest(&mut client, secret, vec![one]).await).1, "42501");
 }
 

@@ -2,7 +2,9 @@
 
 use crate::{connect, number, start};
 use arrow::array::{Int32Array, RecordBatch};
-use arrow_flight::sql::{CommandPreparedStatementUpdate, CommandStatementIngest, ProstMessageExt, TableDefinitionOptions};
+use arrow_flight::sql::{
+    CommandPreparedStatementUpdate, CommandStatementIngest, ProstMessageExt, TableDefinitionOptions,
+};
 use arrow_flight::utils::batches_to_flight_data;
 use arrow_flight::{Action, FlightData, FlightDescriptor, Ticket};
 use futures::{TryStreamExt, stream};
@@ -19,7 +21,8 @@ fn messages() -> Vec<FlightData> {
     let batch = RecordBatch::try_from_iter([("a", numbers as _)]).expect("a batch");
     let mut messages = batches_to_flight_data(&batch.schema(), vec![batch]).expect("messages");
     let options = Some(TableDefinitionOptions { if_exists: 2, if_not_exist: 1 });
-    let command = CommandStatementIngest { table: "t".to_owned(), table_definition_options: options, ..Default::default() };
+    let command =
+        CommandStatementIngest { table: "t".to_owned(), table_definition_options: options, ..Default::default() };
     messages[0].flight_descriptor = Some(FlightDescriptor::new_cmd(command.as_any().encode_to_vec()));
     messages
 }
@@ -70,7 +73,9 @@ async fn messages_that_are_damaged_are_refused() {
 #[tokio::test]
 async fn who_speaks_something_else_is_not_answered_for_long() {
     let server = start();
-    for sent in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", &[0xff; 1000], &[22, 3, 1]] {
+    for sent in
+        [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", &[0xff; 1000], &[22, 3, 1]]
+    {
         let mut stream = TcpStream::connect(server.flight_addr()).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
         stream.write_all(sent).expect("it is taken");

@@ -1,10 +1,11 @@
 //! Transactions: what is done in one is seen by others when it is committed, and by nobody if it is not.
 
 use crate::{admin, connect, failed, number, query, rows, start};
-use arrow_flight::sql::{
-    ActionBeginSavepointRequest, ActionBeginSavepointResult, ActionEndSavepointRequest, Any, EndTransaction, ProstMessageExt,
-};
 use arrow_flight::Action;
+use arrow_flight::sql::{
+    ActionBeginSavepointRequest, ActionBeginSavepointResult, ActionEndSavepointRequest, Any, EndTransaction,
+    ProstMessageExt,
+};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use prost::Message;
@@ -16,7 +17,11 @@ use crate::Client;
 const RELEASE: i32 = 1;
 const ROLLBACK: i32 = 2;
 
-async fn act(client: &mut Client, action: &str, body: Vec<u8>) -> Result<Option<Any>, arrow_flight::error::FlightError> {
+async fn act(
+    client: &mut Client,
+    action: &str,
+    body: Vec<u8>,
+) -> Result<Option<Any>, arrow_flight::error::FlightError> {
     let answers = client.inner_mut().do_action(Action::new(action, body)).await?.into_inner();
     let answers: Vec<_> = answers.try_collect().await?;
     Ok(answers.into_iter().next().map(|answer| Any::decode(answer.body).expect("a message")))
@@ -48,7 +53,8 @@ async fn a_transaction_is_all_or_nothing() {
         // It sees what it has written, and nobody else does.
         let info = client.execute("SELECT a FROM t".to_owned(), Some(transaction.clone())).await.expect("it is told");
         assert_eq!(rows(&mut client, info).await.expect("rows").num_rows(), 2);
-        let mut prepared = client.prepare("SELECT a FROM t".to_owned(), Some(transaction.clone())).await.expect("it is");
+        let mut prepared =
+            client.prepare("SELECT a FROM t".to_owned(), Some(transaction.clone())).await.expect("it is");
         let info = prepared.execute().await.expect("it is told");
         assert_eq!(rows(&mut client, info).await.expect("rows").num_rows(), 2);
         assert_eq!(number(&mut client, "SELECT count(*) FROM t").await, 0);

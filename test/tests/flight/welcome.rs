@@ -10,7 +10,8 @@ use tonic::Code;
 /// A server with this rule for everybody who is not of the system.
 fn guarded(dir: &tempfile::TempDir, flags: &[&str]) -> Server {
     let rules = dir.path().join("rules");
-    std::fs::write(&rules, "host all joe,ann 127.0.0.0/8 scram-sha-256\nhost all eve 127.0.0.0/8 trust\n").expect("a file");
+    std::fs::write(&rules, "host all joe,ann 127.0.0.0/8 scram-sha-256\nhost all eve 127.0.0.0/8 trust\n")
+        .expect("a file");
     let rules = ["--hba-file", rules.to_str().expect("a path")];
     let server = Server::start_with(&[&rules[..], flags].concat()).expect("the server starts");
     let mut own = admin(&server);
@@ -44,7 +45,9 @@ async fn a_password_is_shown_once_and_then_a_token() {
     other.set_token(client.token().expect("it has one").clone());
     assert_eq!(user(&mut other).await.expect("a name"), "joe");
     let token = client.token().expect("it has one").clone();
-    for wrong in [format!("{token}x"), token.replace(".am9l.", ".YW5u."), "glimpse.am9l.1.x".to_owned(), "x.y.z".to_owned()] {
+    for wrong in
+        [format!("{token}x"), token.replace(".am9l.", ".YW5u."), "glimpse.am9l.1.x".to_owned(), "x.y.z".to_owned()]
+    {
         other.set_token(wrong.clone());
         assert_eq!(failed(user(&mut other).await), (Code::Unauthenticated, "28P01".to_owned()), "{wrong}");
     }
@@ -52,7 +55,9 @@ async fn a_password_is_shown_once_and_then_a_token() {
     assert_eq!(failed(user(&mut client).await), (Code::Unauthenticated, "28P01".to_owned()));
     // With each call.
     let mut each = connect(&server).await;
-    for (shown, name) in [("ann:word", Some("ann")), ("ann:pass", None), ("eve:", Some("eve")), ("joe:", None), ("nobody:x", None)] {
+    for (shown, name) in
+        [("ann:word", Some("ann")), ("ann:pass", None), ("eve:", Some("eve")), ("joe:", None), ("nobody:x", None)]
+    {
         basic(&mut each, shown);
         match name {
             Some(name) => assert_eq!(user(&mut each).await.expect("a name"), name),
@@ -81,11 +86,14 @@ async fn a_session_is_where_the_headers_say() {
     admin(&server).execute("CREATE DATABASE other").expect("it is made");
     client.set_header("database", "other");
     client.set_header("options", "{\"application_name\": \"a test\", \"statement_timeout\": \"50ms\"}");
-    let found = query(&mut client, "SELECT current_database()::text || ' ' || current_setting('application_name')").await;
+    let found =
+        query(&mut client, "SELECT current_database()::text || ' ' || current_setting('application_name')").await;
     assert_eq!(found.expect("rows").column(0).as_string::<i32>().value(0), "other a test");
     let endless = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b";
     assert_eq!(failed(query(&mut client, endless).await), (Code::Cancelled, "57014".to_owned()));
-    for (name, value) in [("options", "[]"), ("options", "{\"nobody\": 1}"), ("database", "nobody"), ("glimpse-message-bytes-max", "x")] {
+    for (name, value) in
+        [("options", "[]"), ("options", "{\"nobody\": 1}"), ("database", "nobody"), ("glimpse-message-bytes-max", "x")]
+    {
         let mut client = connect(&server).await;
         client.set_header(name, value);
         assert!(query(&mut client, "SELECT 1").await.is_err(), "{name} {value}");

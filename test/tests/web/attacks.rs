@@ -85,7 +85,8 @@ fn a_crowd_leaves_room_for_others() {
 fn who_does_not_read_a_gigabyte_has_little_of_it_in_memory() {
     let server = start();
     admin(&server).execute("CREATE TABLE t (a int)").expect("it is made");
-    let gigabyte = json!({ "query": "SELECT i, repeat('x', 1000) AS x FROM generate_series(1, 1000000) i" }).to_string();
+    let gigabyte =
+        json!({ "query": "SELECT i, repeat('x', 1000) AS x FROM generate_series(1, 1000000) i" }).to_string();
     let before = resident(&server);
     let accepted = ["application/json", "text/csv", "application/x-ndjson", "application/vnd.apache.arrow.stream"];
     let mut slow: Vec<Http> = accepted
@@ -121,9 +122,7 @@ fn who_does_not_read_a_gigabyte_has_little_of_it_in_memory() {
     drop(slow);
     let is_over = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%repeat%'";
     let mut admin = admin(&server);
-    eventually("that they are given up", || {
-        admin.rows(is_over).expect("a count")[0][0].as_deref() == Some("1")
-    });
+    eventually("that they are given up", || admin.rows(is_over).expect("a count")[0][0].as_deref() == Some("1"));
 }
 
 #[test]

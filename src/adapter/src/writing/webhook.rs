@@ -145,7 +145,8 @@ impl Webhook {
     pub fn is_long(&self, sent: &Sent) -> bool {
         const LONG: usize = 64 << 10;
         // Each row has them.
-        let headers = sent.headers.iter().filter(|_| self.has_header_columns()).map(|(name, value)| name.len() + value.len());
+        let headers =
+            sent.headers.iter().filter(|_| self.has_header_columns()).map(|(name, value)| name.len() + value.len());
         let bytes = sent.body.len().saturating_mul(1 + headers.sum::<usize>());
         bytes > LONG || self.check.as_ref().is_some_and(|check| has_long(&check.condition))
     }

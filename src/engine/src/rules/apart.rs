@@ -57,9 +57,9 @@ fn with_conditions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         NullEquality::NullEqualsNothing => Operator::Eq,
         NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
     };
-    let others = others.into_iter().map(|(left, right)| {
-        Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) })
-    });
+    let others = others
+        .into_iter()
+        .map(|(left, right)| Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) }));
     join.filter = conjunction(join.filter.into_iter().chain(others));
     Ok(Transformed::yes(LogicalPlan::Join(join)))
 }

@@ -61,7 +61,10 @@ impl Web {
         let result = |result: &Value| match &result["error"] {
             Value::Null => {
                 let tag = result.get("tag").unwrap_or(&result["ok"]);
-                Ok((result["rows"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(cells).collect(), count(tag)))
+                Ok((
+                    result["rows"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(cells).collect(),
+                    count(tag),
+                ))
             }
             error => Err(refused(error)),
         };
