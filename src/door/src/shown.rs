@@ -10,7 +10,8 @@ use crate::hba::Method;
 use crate::visitor::Visitor;
 use adapter::error::AdapterError;
 use adapter::password::Credentials;
-use base64::prelude::{BASE64_STANDARD, Engine};
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use hmac::{Hmac, KeyInit, Mac};
 use repr::sqlstate::SqlState;
 use sha2::Sha256;
@@ -72,6 +73,12 @@ pub struct Admitted {
     pub is_trusted: bool,
 }
 
+/// Base64 that is filled up or not.
+const UNFILLED: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
 /// The key of what connections remember of passwords; of this process alone.
 static KEY: LazyLock<[u8; 32]> = LazyLock::new(rand::random);
 
@@ -91,11 +98,11 @@ impl Shown {
         Shown::basic(encoded.trim())
     }
 
-    /// A name and a password in base64, as Basic has them.
+    /// A name and a password in base64, as Basic has them; some clients leave out what fills it up (Go's of Flight).
     pub fn basic(encoded: &str) -> Result<Shown, Refused> {
         let malformed =
             || Refused::Malformed("Authorization: Basic is not followed by a name and a password in base64");
-        let decoded = BASE64_STANDARD.decode(encoded).map_err(|_| malformed())?;
+        let decoded = UNFILLED.decode(encoded).map_err(|_| malformed())?;
         let decoded = String::from_utf8(decoded).map_err(|_| malformed())?;
         let (user, password) = decoded.split_once(':').ok_or_else(malformed)?;
         Ok(Shown::Password(user.to_owned(), password.to_owned()))
@@ -197,6 +204,7 @@ pub fn keyed_hash(key: &[u8], parts: &[&str]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::prelude::BASE64_STANDARD;
 
     #[test]
     fn names_and_passwords_are_taken_apart() {
@@ -204,6 +212,10 @@ mod tests {
         let encoded = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
         for (text, user, word) in [("ada:x", "ada", "x"), ("a::b:", "a", ":b:"), ("é:ü", "é", "ü"), (":", "", "")] {
             assert_eq!(Shown::parse(&encoded(text)).expect("well-formed"), password(user, word), "{text}");
+        }
+        for text in ["ada:x", "ada:xy", "ada:xyz"] {
+            let unfilled = encoded(text).trim_end_matches('=').to_owned();
+            assert_eq!(Shown::parse(&unfilled).expect("well-formed"), password("ada", &text[4..]), "{unfilled}");
         }
         let mixed = encoded("a:b").replace("Basic", "bAsIc");
         assert_eq!(Shown::parse(&mixed).expect("well-formed"), password("a", "b"));

@@ -26,14 +26,14 @@ with open(os.environ["PGSSLROOTCERT"]) as file:
 LARGE = 20_000_000
 
 
-def connect(**options):
+def connect(autocommit=True, **options):
     options = {
         DatabaseOptions.TLS_ROOT_CERTS.value: ROOT,
         "username": os.environ["PGUSER"],
         "password": os.environ["PGPASSWORD"],
         **options,
     }
-    return flightsql.connect(os.environ["GLIMPSE_FLIGHT"], db_kwargs=options, autocommit=True)
+    return flightsql.connect(os.environ["GLIMPSE_FLIGHT"], db_kwargs=options, autocommit=autocommit)
 
 
 def fails(sqlstate, act):
@@ -75,13 +75,13 @@ def frames(session, connection, cursor):
     query = "SELECT a, b, c, d, e, f FROM framed ORDER BY a"
     rows = session.execute(query).fetchall()
     cursor.execute(query)
-    table = cursor.fetch_arrow_table()
-    check("50,000 rows by ADBC", list(zip(*(column.to_pylist() for column in table.columns))), rows)
+    arrow = cursor.fetch_arrow_table()
+    check("50,000 rows by ADBC", list(zip(*(column.to_pylist() for column in arrow.columns))), rows)
     cursor.execute(query)
     frame = cursor.fetch_df()
     check("by pandas", (len(frame), frame["a"].sum(), frame["b"].iloc[-1]), (50000, 1250025000, "row 50000"))
     check("by polars", polars.read_database(query, connection).rows(), rows)
-    check("by DuckDB", duckdb.sql("SELECT sum(a), max(b) FROM table").fetchall()[0], (1250025000, "row 9999"))
+    check("by DuckDB", duckdb.sql("SELECT sum(a), max(b) FROM arrow").fetchall()[0], (1250025000, "row 9999"))
     # In again, with the types that they were.
     cursor.execute("SELECT * FROM framed")
     whole = cursor.fetch_arrow_table()
@@ -95,7 +95,7 @@ def frames(session, connection, cursor):
     left = "SELECT count(*) FROM (SELECT DISTINCT * FROM ingested EXCEPT SELECT * FROM framed)"
     check("its rows", session.execute(left).fetchone()[0], 0)
     wrong = pyarrow.table({"a": [1, 2], "b": ["x", "y"], "c": [1.5, float("inf")]})
-    told = fails("22003", lambda: cursor.adbc_ingest("framed", wrong, mode="append"))
+    told = fails("0A000", lambda: cursor.adbc_ingest("framed", wrong, mode="append"))
     check("a wrong row", "line 2, column c" in told, True)
 
 
@@ -113,8 +113,7 @@ def values(cursor):
 def transactions(session):
     session.execute("DROP TABLE IF EXISTS written")
     session.execute("CREATE TABLE written (a int)")
-    with connect() as connection:
-        connection.adbc_connection.set_autocommit(False)
+    with connect(autocommit=False) as connection:
         count = lambda: session.execute("SELECT count(*) FROM written").fetchone()[0]  # noqa: E731
         with connection.cursor() as cursor:
             for ends, left in [(connection.rollback, 0), (connection.commit, 3)]:
