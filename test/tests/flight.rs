@@ -280,12 +280,15 @@ async fn what_there_is_is_told() {
     assert_eq!(told(&rows(&mut client, info).await.expect("rows")), expected);
     let info = client.get_tables(asked("public", &["VIEW"])).await.expect("tables");
     assert_eq!(told(&rows(&mut client, info).await.expect("rows")), expected[2..]);
+    // Whose columns are not for everybody is there, without them.
+    admin(&server).execute("CREATE TABLE s.secret (a int)").expect("it is made");
     let info = client.get_tables(CommandGetTables { include_schema: true, ..asked("s", &[]) }).await.expect("tables");
     let tables = rows(&mut client, info).await.expect("rows");
     let shape = tables.column(4).as_binary::<i32>().value(0);
     let shape = arrow_ipc::convert::try_schema_from_ipc_buffer(shape).expect("a shape");
     let columns: Vec<_> = shape.fields().iter().map(|field| (field.name().as_str(), field.is_nullable())).collect();
     assert_eq!(columns, [("a", false), ("b", false)]);
+    assert_eq!(tables.column(2).as_string::<i32>().value(1), "secret");
     let info = client.get_table_types().await.expect("types");
     assert_eq!(rows(&mut client, info).await.expect("rows").num_rows(), 5);
 

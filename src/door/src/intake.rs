@@ -35,6 +35,10 @@ pub fn names(schema: &Schema) -> Vec<String> {
 /// Adds the rows of a batch, whose columns are those of the COPY in their order; the first is the row of that number. Errors: 0A000 of
 /// columns that nothing here can be made of, those of values.
 pub fn push(copy: &mut CopyIn, batch: &RecordBatch, first: u64) -> Result<(), AdapterError> {
+    if batch.columns().iter().any(|column| is_packed(column.data_type())) && batch.num_rows() > 1 {
+        // Whole, it could unpack to any size.
+        return (0..batch.num_rows()).try_for_each(|row| push(copy, &batch.slice(row, 1), first + row as u64));
+    }
     let columns = batch.columns().iter().map(plain).collect::<Result<Vec<_>, _>>()?;
     let types: Vec<PgType> = columns.iter().map(|column| PgType::from_data_type(column.data_type())).collect();
     let mut fields = Vec::with_capacity(columns.len());
@@ -136,6 +140,19 @@ fn of_datum<'a>(column: &ColumnDesc, datum: &'a Datum<'_>, ty: &PgType, encode: 
         }
     };
     Ok(as_it_is)
+}
+
+/// Whether several values may be one in memory.
+fn is_packed(ty: &DataType) -> bool {
+    match ty {
+        DataType::Dictionary(..) | DataType::RunEndEncoded(..) | DataType::ListView(_) | DataType::LargeListView(_) => {
+            true
+        }
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            is_packed(item.data_type())
+        }
+        _ => false,
+    }
 }
 
 /// The same values in a type that there are values of here.

@@ -194,11 +194,6 @@ impl<T> Seated<T> {
         (self.seat.take().expect("it is given back once"), std::mem::take(&mut self.place))
     }
 
-    /// A session that was kept, to be given back.
-    pub fn again(visitor: &Arc<Visitor<T>>, (seat, place): (Seat, Place)) -> Seated<T> {
-        Seated { seat: Some(seat), place, visitor: Arc::clone(visitor) }
-    }
-
     /// Keeps the session for the next request, if that cannot tell it from a new one; ends it otherwise.
     pub async fn give_back(mut self) {
         let Some(mut seat) = self.seat.take() else { return };

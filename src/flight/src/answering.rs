@@ -3,8 +3,7 @@
 use crate::sending::{Messages, Outlet, message, streamed};
 use crate::statement::{Statement, Values};
 use crate::told::told;
-use crate::transaction::Chair;
-use crate::welcome::Caller;
+use crate::welcome::{Caller, Chair};
 use adapter::answer::{self, Answer, Answering, Described, Follows};
 use adapter::error::AdapterError;
 use adapter::reading::batches::row_bytes;
@@ -12,7 +11,7 @@ use adapter::response::Tag;
 use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::status::Status as Stands;
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::FlightData;
 use door::apart::apart;
@@ -52,7 +51,7 @@ pub(crate) fn rows(caller: Caller, statement: Statement, values: Option<Arc<Valu
     streamed(caller.message_bytes_max, |outlet| async move {
         let chair = caller.seat(statement.transaction.as_deref()).await?;
         // Who does not read does not see that the session has ended.
-        let _watch = (!chair.is_kept()).then(|| Arc::clone(&caller.visitor).watch(chair.shutdown()));
+        let _watch = Arc::clone(&caller.visitor).watch(chair.shutdown());
         run(&caller, chair, &statement, values.as_deref(), &mut Taker::Rows { outlet, is_begun: false }).await
     })
 }
@@ -77,7 +76,7 @@ async fn run(
     taker: &mut Taker,
 ) -> Result<(), Status> {
     let (user, ended) = (&caller.place.user, chair.shutdown());
-    let _running = caller.shared().run(statement.number.clone(), user, chair.backend_key());
+    let running = caller.shared().run(&statement.number, user, &chair);
     let (is_kept, seat) = (chair.is_kept(), &mut *chair);
     let done = tokio::select! {
         biased;
@@ -86,8 +85,11 @@ async fn run(
             match values {
                 Some(values) => {
                     for row in values.rows() {
+                        running.check()?;
                         let answer = asked(seat, &statement.query, Some(row)).await.map_err(|error| told(&error))?;
                         taker.take(answer).await?;
+                        // Others have their turn, and whoever wants it to end.
+                        tokio::task::yield_now().await;
                     }
                 }
                 None => {
@@ -102,6 +104,13 @@ async fn run(
             taker.end().await
         } => done,
     };
+    // The next statement of the session is another one.
+    drop(running);
+    if done.is_err()
+        && let Some(session) = chair.here()
+    {
+        session.fail_transaction();
+    }
     chair.leave().await;
     done
 }
@@ -114,6 +123,11 @@ fn unended() -> Status {
     ))
 }
 
+/// About how many bytes the values of a row have, whatever they are a part of.
+fn bytes_of(row: &RecordBatch) -> usize {
+    row.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or_default()).sum()
+}
+
 /// Runs a statement with a row of values.
 async fn asked<'s>(
     seat: &'s mut Seat,
@@ -122,7 +136,7 @@ async fn asked<'s>(
 ) -> Result<Answer<'s>, AdapterError> {
     let statement = answer::Statement::Text(query.to_owned());
     let row = row.map(|(batch, row)| batch.slice(row, 1));
-    let bytes = row.as_ref().map_or(0, RecordBatch::get_array_memory_size);
+    let bytes = row.as_ref().map_or(0, bytes_of);
     let decode = move |session: &Session, types: &[PgType]| -> Result<Vec<Datum<'static>>, AdapterError> {
         let Some(row) = row else { return Ok(Vec::new()) };
         match row.num_columns() == types.len() {

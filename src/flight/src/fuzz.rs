@@ -24,7 +24,7 @@ pub fn command(bytes: &[u8]) {
         assert!(again.is_ok_and(|again| again == statement), "a statement is not read back");
     }
     if let Ok(token) = std::str::from_utf8(bytes)
-        && let Some(user) = claimed(token)
+        && let Some((user, _)) = claimed(token)
     {
         assert!(!is_of(token, &user, "verifier"), "nobody has got this token");
     }

@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::FlightData;
 use arrow_ipc::reader::StreamDecoder;
+use arrow_ipc::{MessageHeader, root_as_message};
 use bytes::Bytes;
 use door::apart::apart;
 use door::messages::{Messages, decoded, framed, guarded};
@@ -19,6 +20,9 @@ use tonic::{Status, Streaming};
 /// How long the next message may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Bytes of a batch in memory, its values not counted.
+const BATCH_BYTES: usize = 1 << 10;
+
 /// See the module.
 pub(crate) struct Received {
     stream: Streaming<FlightData>,
@@ -28,8 +32,11 @@ pub(crate) struct Received {
     /// Of the batches, once a message had it; the decoder knows it when it sees the next one.
     schema: Option<SchemaRef>,
     bytes_max: usize,
+    share: Arc<Share>,
     /// Of the message that is at work.
     memory: Reservation,
+    /// Of dictionaries, which stay.
+    dictionaries: Reservation,
 }
 
 impl Received {
@@ -37,16 +44,22 @@ impl Received {
     pub(crate) async fn begin(
         mut stream: Streaming<FlightData>,
         bytes_max: usize,
-        memory: &Arc<Share>,
+        share: &Arc<Share>,
     ) -> Result<(Bytes, Received), Status> {
         let first = next(&mut stream).await?.ok_or_else(|| malformed("nothing was sent"))?;
         let command = first.flight_descriptor.as_ref().map(|descriptor| descriptor.cmd.clone());
         let command = command.ok_or_else(|| malformed("the first message has no descriptor"))?;
-        let memory = Reservation::empty(memory);
-        Ok((
-            command,
-            Received { stream, first: Some(first), decoder: StreamDecoder::new(), schema: None, bytes_max, memory },
-        ))
+        let received = Received {
+            stream,
+            first: Some(first),
+            decoder: StreamDecoder::new(),
+            schema: None,
+            bytes_max,
+            share: Arc::clone(share),
+            memory: Reservation::empty(share),
+            dictionaries: Reservation::empty(share),
+        };
+        Ok((command, received))
     }
 
     /// The next batch; `None` at the end. Errors: 22P04 of what is damaged, 0A000 of what is compressed, 54000 of what is too large.
@@ -58,6 +71,21 @@ impl Received {
                 Some(None) => {}
             }
         }
+    }
+
+    /// All batches, of which the messages have at most as many bytes as one may have, and their memory.
+    pub(crate) async fn all(mut self) -> Result<(Vec<RecordBatch>, Reservation), Status> {
+        let (mut batches, mut held) = (Vec::new(), Reservation::empty(&self.share));
+        while let Some(batch) = self.next().await? {
+            held.try_grow(self.memory.bytes() + BATCH_BYTES).map_err(|error| told(&AdapterError::from(error)))?;
+            if held.bytes() > self.bytes_max {
+                let message = format!("the values have more than {} bytes", self.bytes_max);
+                return Err(refused(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+            }
+            batches.push(batch);
+        }
+        held.try_grow(self.dictionaries.bytes()).map_err(|error| told(&AdapterError::from(error)))?;
+        Ok((batches, held))
     }
 
     /// Reads on until the shape is known or all was read.
@@ -88,7 +116,15 @@ impl Received {
         }
         // As it is read; as it came it has memory already (`accounted`).
         let bytes = data.data_header.len() + data.data_body.len();
-        self.memory.cover(bytes).map_err(|error| told(&AdapterError::from(error)))?;
+        self.memory = Reservation::empty(&self.share);
+        self.memory.try_grow(bytes).map_err(|error| told(&AdapterError::from(error)))?;
+        if is_dictionary(&data.data_header) {
+            self.dictionaries.try_grow(bytes).map_err(|error| told(&AdapterError::from(error)))?;
+            if self.dictionaries.bytes() > self.bytes_max {
+                let message = format!("the dictionaries have more than {} bytes", self.bytes_max);
+                return Err(refused(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+            }
+        }
         let (decoder, bytes_max) = (std::mem::take(&mut self.decoder), self.bytes_max);
         let read = apart(move || {
             let framed = framed(&data.data_header, &data.data_body);
@@ -109,6 +145,11 @@ impl Received {
         self.decoder = decoder;
         batch.map(Some).map_err(|error| told(&error))
     }
+}
+
+/// Whether a message has values that others refer to.
+fn is_dictionary(header: &[u8]) -> bool {
+    root_as_message(header).is_ok_and(|message| message.header_type() == MessageHeader::DictionaryBatch)
 }
 
 async fn next(stream: &mut Streaming<FlightData>) -> Result<Option<FlightData>, Status> {

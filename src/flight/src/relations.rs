@@ -233,12 +233,17 @@ async fn tables(seat: &mut Seat, schema: &SchemaRef, asked: CommandGetTables) ->
     Ok(batches)
 }
 
-/// How a table's rows look, as it stands in a message; of no columns if it is gone meanwhile.
+/// Why a relation's columns are not told.
+const UNSHOWN: [SqlState; 3] =
+    [SqlState::UNDEFINED_TABLE, SqlState::INSUFFICIENT_PRIVILEGE, SqlState::INVALID_SCHEMA_NAME];
+
+/// How a table's rows look, as it stands in a message; of no columns if they are not told.
 async fn shape(seat: &mut Seat, name: &str) -> Result<Vec<u8>, Status> {
     let query = answer::Statement::Text(format!("SELECT * FROM {name}"));
     let rows = match seat.describe(query).await {
         Ok(Described { rows, .. }) => rows,
-        Err(error) if error.sqlstate() == SqlState::UNDEFINED_TABLE => None,
+        // Gone meanwhile, or none of the caller's to look at.
+        Err(error) if UNSHOWN.contains(&error.sqlstate()) => None,
         Err(error) => return Err(told(&error)),
     };
     let Some(rows) = rows else { return Ok(encapsulated(&Schema::empty())?.to_vec()) };

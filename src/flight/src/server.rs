@@ -3,7 +3,6 @@
 use crate::accounted::Accounted;
 use crate::service::Flights;
 use crate::told::refused;
-use crate::transaction::Transactions;
 use crate::welcome::{self, Own, Shared};
 use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::body::Body;
@@ -67,7 +66,7 @@ impl Door for Flight {
     const PROTOCOLS: &'static [&'static [u8]] = &[HTTP2];
 
     fn own(&self) -> Own {
-        Own { shared: Arc::clone(&self.shared), transactions: Transactions::default(), bound: Default::default() }
+        Own { shared: Arc::clone(&self.shared), transactions: Arc::default(), bound: Default::default() }
     }
 
     fn answer(

@@ -165,10 +165,15 @@ impl FlightService for Flights {
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<Self::HandshakeStream>, Status> {
         let caller = caller_of(&request)?;
-        let token = caller.token.clone().unwrap_or_else(|| {
-            let credentials = caller.shared().entrance.client().credentials(&caller.place.user);
-            handshake::issued(&caller.place.user, &credentials.verifier.to_string())
-        });
+        let user = &caller.place.user;
+        let token = match &caller.token {
+            Some(token) => token.clone(),
+            None if caller.is_trusted => handshake::entrusted(user),
+            None => {
+                let credentials = caller.shared().entrance.client().credentials(user);
+                handshake::issued(user, &credentials.verifier.to_string())
+            }
+        };
         let value = MetadataValue::try_from(format!("Bearer {token}"));
         let value = value.map_err(|_| told(&AdapterError::internal("a token is no header")))?;
         let payload = token.into_bytes().into();
@@ -230,13 +235,13 @@ impl FlightService for Flights {
             Command::CommandPreparedStatementUpdate(asked) => {
                 let statement = Statement::read(&asked.prepared_statement_handle)?;
                 // Some clients bind them before.
-                let values = all_values(&caller, received).await?.map(Arc::new);
+                let values = all_values(received).await?.map(Arc::new);
                 let values = values.or_else(|| caller.visitor.own.bound.of(&statement.number));
                 updated(answering::update(&caller, &statement, values.as_deref()).await?)
             }
             Command::CommandPreparedStatementQuery(asked) => {
                 let statement = Statement::read(&asked.prepared_statement_handle)?;
-                match all_values(&caller, received).await? {
+                match all_values(received).await? {
                     Some(values) => caller.visitor.own.bound.bind(&statement.number, values)?,
                     None => caller.visitor.own.bound.forget(&statement.number),
                 }
@@ -267,16 +272,9 @@ impl FlightService for Flights {
 }
 
 /// All values that were sent, if there are some.
-async fn all_values(caller: &Caller, mut received: Received) -> Result<Option<Values>, Status> {
-    let (mut batches, mut bytes) = (Vec::new(), 0);
-    while let Some(batch) = received.next().await? {
-        bytes += batch.get_array_memory_size();
-        if bytes > caller.shared().request_bytes_max {
-            return Err(malformed(format!("the values have more than {} bytes", caller.shared().request_bytes_max)));
-        }
-        batches.push(batch);
-    }
-    let values = Values::new(batches, caller.shared().entrance.client().message_memory())?;
+async fn all_values(received: Received) -> Result<Option<Values>, Status> {
+    let (batches, memory) = received.all().await?;
+    let values = Values::new(batches, memory);
     Ok((values.row_count() > 0).then_some(values))
 }
 
@@ -315,7 +313,8 @@ async fn act(caller: &Caller, action: &str, body: Bytes) -> Result<Option<Vec<u8
         "BeginTransaction" => {
             unpacked::<ActionBeginTransactionRequest>(body)?;
             let seated = caller.visitor.seat(&caller.shared().entrance, caller.place.clone());
-            let id = own.transactions.begin(&caller.visitor, seated.map_err(|error| told(&error))?).await?;
+            let (seat, _) = seated.map_err(|error| told(&error))?.take();
+            let id = own.transactions.begin(user, seat).await?;
             Ok(Some(ActionBeginTransactionResult { transaction_id: id.into() }.as_any().encode_to_vec()))
         }
         "EndTransaction" => {
@@ -325,13 +324,13 @@ async fn act(caller: &Caller, action: &str, body: Bytes) -> Result<Option<Vec<u8
                 EndTransaction::Rollback => End::Rollback,
                 EndTransaction::Unspecified => return Err(malformed("a transaction ends by COMMIT or ROLLBACK")),
             };
-            own.transactions.end(&caller.visitor, &asked.transaction_id, user, how).await?;
+            own.transactions.end(&asked.transaction_id, user, how).await?;
             Ok(None)
         }
         "BeginSavepoint" => {
             let asked = unpacked::<ActionBeginSavepointRequest>(body)?;
             let savepoint = Savepoint { transaction: asked.transaction_id.to_vec(), name: asked.name };
-            savepoint.say(own, user, "SAVEPOINT").await?;
+            savepoint.say(&own.transactions, user, "SAVEPOINT").await?;
             let id = savepoint.encode_to_vec().into();
             Ok(Some(ActionBeginSavepointResult { savepoint_id: id }.as_any().encode_to_vec()))
         }
@@ -343,7 +342,7 @@ async fn act(caller: &Caller, action: &str, body: Bytes) -> Result<Option<Vec<u8
                 ROLLBACK => "ROLLBACK TO SAVEPOINT",
                 _ => return Err(malformed("a savepoint ends by RELEASE or ROLLBACK")),
             };
-            savepoint.say(own, user, what).await?;
+            savepoint.say(&own.transactions, user, what).await?;
             Ok(None)
         }
         "CancelFlightInfo" => {

@@ -1,10 +1,9 @@
 //! What a ticket and the handle of a prepared statement are: the statement itself, in which transaction it is, and a number. Who has one runs it
 //! as whoever it is itself, so that nothing needs to be remembered of it but what is bound to it.
 
-use crate::told::{malformed, refused, told};
-use adapter::error::AdapterError;
+use crate::told::{malformed, refused};
 use arrow::array::RecordBatch;
-use ore::memory::{Reservation, Share};
+use ore::memory::Reservation;
 use parking_lot::Mutex;
 use prost::Message;
 use repr::sqlstate::SqlState;
@@ -12,6 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tonic::Status;
 
+/// Bytes of a statement's number.
+const NUMBER_BYTES: usize = 16;
 /// Statements of a connection that something is bound to.
 const BOUND_MAX: usize = 1024;
 
@@ -35,12 +36,12 @@ impl Statement {
             return Err(malformed("a statement has no NUL"));
         }
         let transaction = transaction.map(|id| id.as_ref().to_vec());
-        Ok(Statement { query, transaction, number: rand::random::<[u8; 16]>().to_vec() })
+        Ok(Statement { query, transaction, number: rand::random::<[u8; NUMBER_BYTES]>().to_vec() })
     }
 
     /// The one that a ticket or a handle is.
     pub(crate) fn read(handle: &[u8]) -> Result<Statement, Status> {
-        let statement = Statement::decode(handle).ok().filter(|statement| !statement.number.is_empty());
+        let statement = Statement::decode(handle).ok().filter(|statement| statement.number.len() == NUMBER_BYTES);
         let statement = statement.ok_or_else(|| malformed("this is no statement of this server"))?;
         Statement::new(statement.query, statement.transaction)
             .map(|checked| Statement { number: statement.number, ..checked })
@@ -60,12 +61,9 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Rows of values, in memory of this account. Error 53200.
-    pub(crate) fn new(batches: Vec<RecordBatch>, memory: &Arc<Share>) -> Result<Values, Status> {
-        let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
-        let mut held = Reservation::empty(memory);
-        held.try_grow(bytes).map_err(|error| told(&AdapterError::from(error)))?;
-        Ok(Values { batches, _memory: held })
+    /// Rows of values, and what memory they have.
+    pub(crate) fn new(batches: Vec<RecordBatch>, memory: Reservation) -> Values {
+        Values { batches, _memory: memory }
     }
 
     /// How many rows there are.

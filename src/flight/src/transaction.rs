@@ -1,21 +1,21 @@
 //! Sessions that are kept from one call to another: those of transactions.
 //!
-//! A transaction is its connection's: it is rolled back when that ends, and when its session does. One call of it is carried out at a time.
+//! A transaction is its connection's: it is rolled back when that ends, when its session does, and when nobody goes on with it for as long as the
+//! session's parameters say. One call of it is carried out at a time. What a call has not done to its end has failed, and so the transaction.
 
 use crate::statement::quoted;
 use crate::told::{refused, told};
-use crate::welcome::{Own, Visitor};
 use adapter::answer::{Answer, Follows, Statement, no_values};
 use adapter::error::AdapterError;
 use adapter::response::Tag;
 use adapter::seat::Seat;
-use door::visitor::{Place, Seated};
+use adapter::status::Status as Stands;
 use ore::task::{JoinHandle, spawn};
 use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tonic::Status;
 
@@ -37,16 +37,16 @@ struct Transaction {
 }
 
 /// What is kept of a transaction.
-pub(crate) struct Kept {
+struct Kept {
     /// Its session, until it has ended.
-    session: Option<(Seat, Place)>,
+    seat: Option<Seat>,
     /// How many calls of it are over.
     call_count: u64,
 }
 
 impl Kept {
     fn end(&mut self) {
-        if let Some((seat, _)) = self.session.take() {
+        if let Some(seat) = self.seat.take() {
             spawn("transaction_end", seat.close()).detach();
         }
     }
@@ -58,125 +58,118 @@ impl Drop for Kept {
     }
 }
 
-/// The session of a call.
-pub(crate) enum Chair {
-    /// Its own.
-    Own(Seated<Own>),
-    /// A transaction's.
-    Kept(OwnedMutexGuard<Kept>),
+/// The session of a transaction during a call.
+pub(crate) struct KeptSeat {
+    kept: OwnedMutexGuard<Kept>,
+    /// Whether the call has come to its end.
+    is_done: bool,
 }
 
-impl Chair {
-    /// Whether what is done here goes on with other calls.
-    pub(crate) fn is_kept(&self) -> bool {
-        matches!(self, Chair::Kept(_))
+impl KeptSeat {
+    /// The call has come to its end, whatever that is.
+    pub(crate) fn leave(mut self) {
+        self.is_done = true;
     }
+}
 
-    /// The call is over.
-    pub(crate) async fn leave(self) {
-        match self {
-            Chair::Own(mut seated) => {
-                if let Some(session) = seated.here()
-                    && session.transaction_status() != adapter::status::Status::Idle
-                {
-                    session.fail_transaction();
-                }
-                seated.give_back().await;
-            }
-            Chair::Kept(mut kept) => {
-                kept.call_count += 1;
-                let count = kept.call_count;
-                // Noted as waiting for its client.
-                let Some((seat, _)) = kept.session.as_mut() else { return };
-                let _status = seat.transaction_status();
-                let Some(patience) = seat.here().and_then(|session| session.idle_timeout()) else { return };
-                let of = Arc::downgrade(OwnedMutexGuard::mutex(&kept));
-                spawn("transaction_patience", async move {
-                    tokio::time::sleep(patience).await;
-                    let Some(kept) = of.upgrade() else { return };
-                    if let Ok(mut kept) = kept.try_lock()
-                        && kept.call_count == count
-                    {
-                        kept.end();
-                    }
-                })
-                .detach();
-            }
+impl Drop for KeptSeat {
+    /// The transaction waits for its next call: so long as it may, and if there is still one.
+    fn drop(&mut self) {
+        self.kept.call_count += 1;
+        let count = self.kept.call_count;
+        let Some(seat) = self.kept.seat.as_mut() else { return };
+        if let Some(session) = seat.here().filter(|_| !self.is_done) {
+            session.fail_transaction();
         }
+        // A statement may have ended it: what came after that would be none of it.
+        if seat.transaction_status() == Stands::Idle {
+            return self.kept.end();
+        }
+        let Some(patience) = seat.here().and_then(|session| session.idle_timeout()) else { return };
+        let of = Arc::downgrade(OwnedMutexGuard::mutex(&self.kept));
+        spawn("transaction_patience", async move {
+            tokio::time::sleep(patience).await;
+            let Some(kept) = of.upgrade() else { return };
+            if let Ok(mut kept) = kept.try_lock()
+                && kept.call_count == count
+            {
+                kept.end();
+            }
+        })
+        .detach();
     }
 }
 
-impl Deref for Chair {
+impl Deref for KeptSeat {
     type Target = Seat;
 
     fn deref(&self) -> &Seat {
-        match self {
-            Chair::Own(seated) => seated,
-            Chair::Kept(kept) => &kept.session.as_ref().expect("a transaction that was found goes on").0,
-        }
+        self.kept.seat.as_ref().expect("a transaction that was found goes on")
     }
 }
 
-impl DerefMut for Chair {
+impl DerefMut for KeptSeat {
     fn deref_mut(&mut self) -> &mut Seat {
-        match self {
-            Chair::Own(seated) => seated,
-            Chair::Kept(kept) => &mut kept.session.as_mut().expect("a transaction that was found goes on").0,
-        }
+        self.kept.seat.as_mut().expect("a transaction that was found goes on")
     }
 }
 
 fn unknown() -> Status {
-    refused(
-        SqlState::INVALID_TRANSACTION_STATE,
-        "there is no such transaction: it has ended, or is another connection's",
-    )
+    let message = "there is no such transaction: it has ended, or is another connection's";
+    refused(SqlState::INVALID_TRANSACTION_STATE, message)
 }
 
 impl Transactions {
-    /// Begins one. Errors: 53400 of too many, those of BEGIN.
-    pub(crate) async fn begin(&self, visitor: &Arc<Visitor>, mut seated: Seated<Own>) -> Result<Vec<u8>, Status> {
-        if self.open.lock().len() >= TRANSACTIONS_MAX {
-            let message = format!("a connection has at most {TRANSACTIONS_MAX} transactions at a time");
-            return Err(refused(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message));
+    /// Begins one in a session of this user. Errors: 53400 of too many, those of BEGIN.
+    pub(crate) async fn begin(self: &Arc<Transactions>, user: &str, mut seat: Seat) -> Result<Vec<u8>, Status> {
+        // What has ended by itself is not one.
+        let goes_on = |open: &Transaction| open.kept.try_lock().map_or(true, |kept| kept.seat.is_some());
+        let count = {
+            let mut open = self.open.lock();
+            open.retain(|_, open| goes_on(open));
+            open.len()
+        };
+        let begun = match count < TRANSACTIONS_MAX {
+            true => said(&mut seat, "BEGIN").await.map(drop),
+            false => {
+                let message = format!("a connection has at most {TRANSACTIONS_MAX} transactions at a time");
+                Err(refused(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message))
+            }
+        };
+        if let Err(status) = begun {
+            seat.close().await;
+            return Err(status);
         }
-        let user = seated.place().user.clone();
-        said(&mut seated, "BEGIN").await?;
-        let (ended, id) = (seated.shutdown(), rand::random::<[u8; 16]>().to_vec());
-        let kept = Arc::new(tokio::sync::Mutex::new(Kept { session: Some(seated.take()), call_count: 0 }));
-        let (of, number): (Weak<Visitor>, _) = (Arc::downgrade(visitor), id.clone());
+        let (ended, id) = (seat.shutdown(), rand::random::<[u8; 16]>().to_vec());
+        let kept = Arc::new(tokio::sync::Mutex::new(Kept { seat: Some(seat), call_count: 0 }));
+        let (of, number) = (Arc::downgrade(self), id.clone());
         let watch = spawn("transaction_watch", async move {
             ended.cancelled().await;
-            if let Some(visitor) = of.upgrade() {
-                let _ended = visitor.own.transactions.open.lock().remove(&number);
+            if let Some(transactions) = of.upgrade() {
+                let _ended = transactions.open.lock().remove(&number);
             }
         });
-        self.open.lock().insert(id.clone(), Arc::new(Transaction { user, kept, _watch: watch }));
+        let waits = KeptSeat { kept: Arc::clone(&kept).lock_owned().await, is_done: true };
+        self.open.lock().insert(id.clone(), Arc::new(Transaction { user: user.to_owned(), kept, _watch: watch }));
+        waits.leave();
         Ok(id)
     }
 
     /// The session of one, once no other call of it is under way. Errors: 25000 if there is none.
-    pub(crate) async fn seat(&self, id: &[u8], user: &str) -> Result<Chair, Status> {
+    pub(crate) async fn seat(&self, id: &[u8], user: &str) -> Result<KeptSeat, Status> {
         let kept = self.open.lock().get(id).filter(|open| open.user == user).map(|open| Arc::clone(&open.kept));
         let mut kept = kept.ok_or_else(unknown)?.lock_owned().await;
-        match &mut kept.session {
-            None => Err(unknown()),
-            Some((seat, _)) => {
-                // Of a call that was given up it may be at work still.
-                seat.back().await;
-                Ok(Chair::Kept(kept))
-            }
-        }
+        // Of a call that was given up it may be at work still.
+        kept.seat.as_mut().ok_or_else(unknown)?.back().await;
+        Ok(KeptSeat { kept, is_done: false })
     }
 
     /// Ends one. Errors: 25000 if there is none, those of COMMIT, 25P02 if there is nothing that can be committed.
-    pub(crate) async fn end(&self, visitor: &Arc<Visitor>, id: &[u8], user: &str, how: End) -> Result<(), Status> {
-        let Chair::Kept(mut kept) = self.seat(id, user).await? else { return Err(unknown()) };
-        let Some(taken) = kept.session.take() else { return Err(unknown()) };
-        let mut seated = Seated::again(visitor, taken);
+    pub(crate) async fn end(&self, id: &[u8], user: &str, how: End) -> Result<(), Status> {
+        let mut seat = self.seat(id, user).await?.kept.seat.take().ok_or_else(unknown)?;
         let ended = self.open.lock().remove(id);
-        let said = said(&mut seated, how.statement()).await;
-        seated.give_back().await;
+        let said = said(&mut seat, how.statement()).await;
+        seat.close().await;
         drop(ended);
         match (how, said?) {
             (End::Commit, Tag::Plain("ROLLBACK")) => Err(refused(
@@ -220,10 +213,10 @@ pub(crate) struct Savepoint {
 
 impl Savepoint {
     /// Does something with it: SAVEPOINT, RELEASE SAVEPOINT or ROLLBACK TO SAVEPOINT.
-    pub(crate) async fn say(&self, own: &Own, user: &str, what: &str) -> Result<(), Status> {
-        let mut chair = own.transactions.seat(&self.transaction, user).await?;
-        let done = said(&mut chair, &format!("{what} {}", quoted(&self.name))).await;
-        chair.leave().await;
+    pub(crate) async fn say(&self, transactions: &Transactions, user: &str, what: &str) -> Result<(), Status> {
+        let mut seat = transactions.seat(&self.transaction, user).await?;
+        let done = said(&mut seat, &format!("{what} {}", quoted(&self.name))).await;
+        seat.leave();
         done.map(drop)
     }
 }

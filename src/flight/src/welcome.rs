@@ -3,20 +3,24 @@
 //! Who: see [`door::shown`]; a token may also be one of ours ([`crate::handshake`]). The headers `database` and `options` (a JSON object of a
 //! session's parameters, as behind the `?` of the HTTP door) say where. No page of a browser sends what is answered here.
 
-use crate::handshake;
+use crate::handshake::{self, Grounds};
 use crate::sending::MESSAGE_BYTES_MAX;
 use crate::statement::Bound;
 use crate::told::{kept_out, malformed, refused, told};
-use crate::transaction::{Chair, Transactions};
+use crate::transaction::{KeptSeat, Transactions};
 use adapter::error::AdapterError;
+use adapter::seat::Seat;
+use adapter::session::Session;
 use axum::http::{HeaderMap, HeaderName, header};
 use door::entrance::Entrance;
 use door::shown::{Admitted, Refused, Shown, admit, check_unheard};
-use door::visitor::{Place, options_of};
+use door::visitor::{Place, Seated, options_of};
 use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tonic::{Request, Status};
 
 const DATABASE: HeaderName = HeaderName::from_static("database");
@@ -30,7 +34,7 @@ pub(crate) type Visitor = door::visitor::Visitor<Own>;
 /// What is kept of a connection.
 pub(crate) struct Own {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) transactions: Transactions,
+    pub(crate) transactions: Arc<Transactions>,
     /// What is bound to prepared statements.
     pub(crate) bound: Bound,
 }
@@ -40,23 +44,65 @@ pub(crate) struct Shared {
     pub(crate) entrance: Arc<Entrance>,
     /// The largest message that is taken from a client.
     pub(crate) request_bytes_max: usize,
-    running: Mutex<HashMap<Number, Running>>,
+    running: Mutex<HashMap<Vec<u8>, Vec<Arc<Running>>>>,
 }
 
-/// What a statement is known by while it runs.
-pub(crate) type Number = Vec<u8>;
-
 /// A statement that runs.
-struct Running {
+pub(crate) struct Running {
     user: String,
     /// Of its session.
     backend_key: (u32, u32),
+    is_cancelled: AtomicBool,
 }
 
 /// As long as this is held, a statement may be cancelled by its number.
 pub(crate) struct Cancellable {
     shared: Arc<Shared>,
-    number: Number,
+    number: Vec<u8>,
+    running: Arc<Running>,
+}
+
+/// The session of a call.
+pub(crate) enum Chair {
+    /// Its own.
+    Own(Seated<Own>),
+    /// A transaction's.
+    Kept(KeptSeat),
+}
+
+impl Chair {
+    /// Whether what is done here goes on with other calls.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self, Chair::Kept(_))
+    }
+
+    /// The call has come to its end.
+    pub(crate) async fn leave(self) {
+        match self {
+            Chair::Own(seated) => seated.give_back().await,
+            Chair::Kept(kept) => kept.leave(),
+        }
+    }
+}
+
+impl Deref for Chair {
+    type Target = Seat;
+
+    fn deref(&self) -> &Seat {
+        match self {
+            Chair::Own(seated) => seated,
+            Chair::Kept(kept) => kept,
+        }
+    }
+}
+
+impl DerefMut for Chair {
+    fn deref_mut(&mut self) -> &mut Seat {
+        match self {
+            Chair::Own(seated) => seated,
+            Chair::Kept(kept) => kept,
+        }
+    }
 }
 
 /// Whose call it is.
@@ -66,6 +112,8 @@ pub(crate) struct Caller {
     pub(crate) place: Place,
     /// A token that it has shown.
     pub(crate) token: Option<String>,
+    /// Whether it was let in by a rule alone.
+    pub(crate) is_trusted: bool,
     /// Bytes of a message that it takes.
     pub(crate) message_bytes_max: usize,
 }
@@ -75,27 +123,46 @@ impl Shared {
         Shared { entrance, request_bytes_max, running: Mutex::default() }
     }
 
-    /// A statement runs in a session.
-    pub(crate) fn run(self: &Arc<Shared>, number: Number, user: &str, backend_key: (u32, u32)) -> Cancellable {
-        self.running.lock().insert(number.clone(), Running { user: user.to_owned(), backend_key });
-        Cancellable { shared: Arc::clone(self), number }
+    /// A statement of this user runs in a session.
+    pub(crate) fn run(self: &Arc<Shared>, number: &[u8], user: &str, session: &Session) -> Cancellable {
+        let (user, backend_key) = (user.to_owned(), session.backend_key());
+        let running = Arc::new(Running { user, backend_key, is_cancelled: AtomicBool::new(false) });
+        self.running.lock().entry(number.to_vec()).or_default().push(Arc::clone(&running));
+        Cancellable { shared: Arc::clone(self), number: number.to_vec(), running }
     }
 
-    /// Asks a statement of this user to end; whether there is one.
+    /// Asks what runs of a statement of this user to end; whether there is something.
     pub(crate) fn cancel(&self, number: &[u8], user: &str) -> bool {
         let running = self.running.lock();
-        let Some(Running { backend_key: (id, secret), .. }) = running.get(number).filter(|found| found.user == user)
-        else {
-            return false;
-        };
-        self.entrance.client().cancel(*id, *secret);
-        true
+        let found = running.get(number).into_iter().flatten().filter(|found| found.user == user);
+        let cancelled = found.map(|found| {
+            found.is_cancelled.store(true, Ordering::Relaxed);
+            let (id, secret) = found.backend_key;
+            self.entrance.client().cancel(id, secret);
+        });
+        cancelled.count() > 0
+    }
+}
+
+impl Cancellable {
+    /// Error 57014 if it was asked to end: between two statements a session knows nothing of that.
+    pub(crate) fn check(&self) -> Result<(), Status> {
+        match self.running.is_cancelled.load(Ordering::Relaxed) {
+            true => Err(refused(SqlState::QUERY_CANCELED, "canceling statement due to user request")),
+            false => Ok(()),
+        }
     }
 }
 
 impl Drop for Cancellable {
     fn drop(&mut self) {
-        self.shared.running.lock().remove(&self.number);
+        let mut running = self.shared.running.lock();
+        if let Some(all) = running.get_mut(&self.number) {
+            all.retain(|of| !Arc::ptr_eq(of, &self.running));
+            if all.is_empty() {
+                running.remove(&self.number);
+            }
+        }
     }
 }
 
@@ -119,25 +186,32 @@ pub(crate) async fn caller(visitor: Arc<Visitor>, headers: &HeaderMap) -> Result
     let admitted = admit(&visitor, &entrance, shown, database).await.map_err(|why| kept_out(&why))?;
     // Its client is asked whether it is there, and nothing else ends a transaction that it has begun.
     visitor.stay();
-    let Admitted { user, database, .. } = admitted;
+    let Admitted { user, database, is_trusted } = admitted;
     let bytes_max = single(headers, &HeaderName::from_static(MESSAGE_BYTES_MAX))?;
     let message_bytes_max = match bytes_max.map(str::parse) {
         None => CLIENT_BYTES_MAX,
         Some(Ok(bytes)) => bytes,
         Some(Err(_)) => return Err(malformed(format!("the header {MESSAGE_BYTES_MAX} is no number of bytes"))),
     };
-    Ok(Caller { visitor, place: Place { user, database, options }, token, message_bytes_max })
+    Ok(Caller { visitor, place: Place { user, database, options }, token, is_trusted, message_bytes_max })
 }
 
 /// What is shown, where a token of ours is the name that it was given to.
 fn ours(visitor: &Visitor, entrance: &Entrance, shown: Shown) -> Result<Shown, Refused> {
     let Shown::Token(token) = &shown else { return Ok(shown) };
-    let Some(user) = handshake::claimed(token) else { return Ok(shown) };
+    let Some((user, grounds)) = handshake::claimed(token) else { return Ok(shown) };
     check_unheard(&visitor.arrival, "a token")?;
+    let wrong = || Refused::Wrong("the token is not valid".to_owned());
     let credentials = entrance.client().credentials(&user);
-    match credentials.refusal.is_none() && handshake::is_of(token, &user, &credentials.verifier.to_string()) {
-        true => Ok(Shown::Known(user)),
-        false => Err(Refused::Wrong("the token is not valid".to_owned())),
+    match grounds {
+        // A rule has to let it in each time.
+        Grounds::Trust if handshake::is_of(token, &user, "") => Ok(Shown::Password(user, String::new())),
+        Grounds::Password
+            if credentials.refusal.is_none() && handshake::is_of(token, &user, &credentials.verifier.to_string()) =>
+        {
+            Ok(Shown::Known(user))
+        }
+        _ => Err(wrong()),
     }
 }
 
@@ -167,7 +241,7 @@ impl Caller {
     /// A session for a call: that of a transaction, once nothing else of it is being done, or another one.
     pub(crate) async fn seat(&self, transaction: Option<&[u8]>) -> Result<Chair, Status> {
         match transaction.filter(|id| !id.is_empty()) {
-            Some(id) => self.visitor.own.transactions.seat(id, &self.place.user).await,
+            Some(id) => self.visitor.own.transactions.seat(id, &self.place.user).await.map(Chair::Kept),
             None => {
                 let seated = self.visitor.seat(&self.shared().entrance, self.place.clone());
                 seated.map(Chair::Own).map_err(|error| told(&error))

@@ -53,8 +53,13 @@ type Cells = Vec<Vec<Option<String>>>;
 /// A connection as the system user; by Flight as `materialize`.
 pub struct Session(Speaks);
 
+struct Postgres {
+    client: Client,
+    statements: HashMap<String, Statement>,
+}
+
 enum Speaks {
-    Postgres { client: Client, statements: HashMap<String, Statement> },
+    Postgres(Box<Postgres>),
     Web(Box<web::Web>),
     Flight(Box<flight::Flight>),
 }
@@ -66,7 +71,7 @@ impl Session {
         config.host(&addr.ip().to_string()).port(addr.port()).user("mz_system").dbname("materialize");
         config.connect_timeout(PATIENCE);
         let client = config.connect(NoTls).map_err(|error| Failure::Lost(error.to_string()))?;
-        Ok(Session(Speaks::Postgres { client, statements: HashMap::new() }))
+        Ok(Session(Speaks::Postgres(Box::new(Postgres { client, statements: HashMap::new() }))))
     }
 
     /// Connects by another door.
@@ -81,9 +86,9 @@ impl Session {
     /// Runs statements as one simple query, by Flight one; returns how many rows the last one changed.
     pub fn execute(&mut self, sql: &str) -> Result<u64, Failure> {
         match &mut self.0 {
-            Speaks::Postgres { client, .. } => {
+            Speaks::Postgres(postgres) => {
                 let mut count = 0;
-                for message in simple(client, sql)? {
+                for message in simple(&mut postgres.client, sql)? {
                     if let SimpleQueryMessage::CommandComplete(rows) = message {
                         count = rows;
                     }
@@ -126,7 +131,7 @@ impl Session {
             _ => None,
         };
         match &mut self.0 {
-            Speaks::Postgres { client, .. } => Ok(simple(client, sql)?.into_iter().filter_map(row).collect()),
+            Speaks::Postgres(postgres) => Ok(simple(&mut postgres.client, sql)?.into_iter().filter_map(row).collect()),
             Speaks::Web(web) => Ok(web.simple(sql)?.into_iter().flat_map(|(cells, _)| cells).collect()),
             Speaks::Flight(flight) => flight.rows(sql),
         }
@@ -140,7 +145,8 @@ impl Session {
     /// The rows of a statement that is prepared once, whose values are integers and texts.
     pub fn prepared(&mut self, sql: &str, params: &[i64]) -> Result<Cells, Failure> {
         match &mut self.0 {
-            Speaks::Postgres { client, statements } => {
+            Speaks::Postgres(postgres) => {
+                let Postgres { client, statements } = postgres.as_mut();
                 if !statements.contains_key(sql) {
                     let statement = client.prepare(sql).map_err(|error| of_postgres(&error, sql))?;
                     statements.insert(sql.to_owned(), statement);

@@ -146,3 +146,33 @@ async fn a_transaction_that_nobody_goes_on_with_ends() {
     assert_eq!(failed(client.end_transaction(transaction, EndTransaction::Commit).await).1, "25000");
     assert_eq!(query(&mut client, "SELECT a FROM t").await.expect("rows").num_rows(), 0);
 }
+
+#[tokio::test]
+async fn what_could_not_be_told_is_not_committed() {
+    let server = start();
+    let mut client = connect(&server).await;
+    client.execute_update("CREATE TABLE t (a text)".to_owned(), None).await.expect("it is made");
+    let transaction = client.begin_transaction().await.expect("it begins");
+    let text = "INSERT INTO t VALUES (repeat('x', 20000000)) RETURNING a".to_owned();
+    let info = client.execute(text, Some(transaction.clone())).await.expect("it is told");
+    assert_eq!(failed(rows(&mut client, info).await).1, "54000");
+    assert_eq!(failed(client.end_transaction(transaction, EndTransaction::Commit).await).1, "25P02");
+    assert_eq!(number(&mut client, "SELECT count(*) FROM t").await, 0);
+}
+
+#[tokio::test]
+async fn what_a_statement_has_ended_has_ended() {
+    let server = start();
+    let mut client = connect(&server).await;
+    client.execute_update("CREATE TABLE t (a int)".to_owned(), None).await.expect("it is made");
+    for (ends, count) in [("ROLLBACK", 0), ("COMMIT", 1)] {
+        let transaction = client.begin_transaction().await.expect("it begins");
+        let within = Some(transaction.clone());
+        client.execute_update("INSERT INTO t VALUES (1)".to_owned(), within.clone()).await.expect("a row");
+        client.execute_update(ends.to_owned(), within.clone()).await.expect("it ends");
+        // What comes now would be none of the transaction.
+        assert_eq!(failed(client.execute_update("INSERT INTO t VALUES (2)".to_owned(), within).await).1, "25000");
+        assert_eq!(failed(client.end_transaction(transaction, EndTransaction::Rollback).await).1, "25000");
+        assert_eq!(number(&mut client, "SELECT count(*) FROM t").await, count);
+    }
+}

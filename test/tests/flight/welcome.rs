@@ -53,6 +53,10 @@ async fn a_password_is_shown_once_and_then_a_token() {
     }
     admin(&server).execute("ALTER ROLE joe PASSWORD 'other'").expect("it is changed");
     assert_eq!(failed(user(&mut client).await), (Code::Unauthenticated, "28P01".to_owned()));
+    // Who is trusted gets one as well, which says no more than the name.
+    let mut trusted = connect(&server).await;
+    trusted.handshake("eve", "anything").await.expect("a token");
+    assert_eq!(user(&mut trusted).await.expect("a name"), "eve");
     // With each call.
     let mut each = connect(&server).await;
     for (shown, name) in
