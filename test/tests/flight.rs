@@ -240,10 +240,20 @@ async fn statements_are_prepared_and_have_values() {
     select.close().await.expect("it is closed");
 }
 
-#[tokio::test]
-async fn what_there_is_is_told() {
-    let server = start();
-    let mut client = connect(&server).await;
+/// Rows as texts, with blanks between their values.
+fn told(batch: &RecordBatch) -> Vec<String> {
+    let texts = batch.columns().iter().map(|column| arrow::compute::cast(column, &DataType::Utf8).expect("texts"));
+    let texts: Vec<_> = texts.collect();
+    let value = |row: usize, at: usize| match texts[at].is_null(row) {
+        true => "-",
+        false => texts[at].as_string::<i32>().value(row),
+    };
+    (0..batch.num_rows()).map(|row| (0..texts.len()).map(|at| value(row, at)).collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// A client of a server that has something of everything.
+async fn with_relations(server: &Server) -> Client {
+    let mut client = connect(server).await;
     for text in [
         "CREATE SCHEMA s",
         "CREATE TABLE s.p (a int NOT NULL, b text, PRIMARY KEY (b, a))",
@@ -253,15 +263,13 @@ async fn what_there_is_is_told() {
     ] {
         client.execute_update(text.to_owned(), None).await.expect(text);
     }
-    let told = |batch: &RecordBatch| -> Vec<String> {
-        let texts = batch.columns().iter().map(|column| arrow::compute::cast(column, &DataType::Utf8).expect("texts"));
-        let texts: Vec<_> = texts.collect();
-        let value =
-            |row: usize, at: usize| if texts[at].is_null(row) { "-" } else { texts[at].as_string::<i32>().value(row) };
-        (0..batch.num_rows())
-            .map(|row| (0..texts.len()).map(|at| value(row, at)).collect::<Vec<_>>().join(" "))
-            .collect()
-    };
+    client
+}
+
+#[tokio::test]
+async fn what_there_is_is_told() {
+    let server = start();
+    let mut client = with_relations(&server).await;
     let info = client.get_catalogs().await.expect("catalogs");
     assert!(told(&rows(&mut client, info).await.expect("rows")).contains(&"materialize".to_owned()));
     let asked = CommandGetDbSchemas { catalog: None, db_schema_filter_pattern: Some("s%".to_owned()) };
@@ -291,7 +299,26 @@ async fn what_there_is_is_told() {
     assert_eq!(tables.column(2).as_string::<i32>().value(1), "secret");
     let info = client.get_table_types().await.expect("types");
     assert_eq!(rows(&mut client, info).await.expect("rows").num_rows(), 5);
+    let info = client.get_sql_info(vec![SqlInfo::FlightSqlServerName, SqlInfo::FlightSqlServerTransaction]).await;
+    assert_eq!(rows(&mut client, info.expect("it is told")).await.expect("rows").num_rows(), 2);
+    let info = client.get_xdbc_type_info(CommandGetXdbcTypeInfo { data_type: None }).await.expect("it is told");
+    assert!(rows(&mut client, info).await.expect("rows").num_rows() > 10);
+    let actions: Vec<_> = client
+        .inner_mut()
+        .list_actions(arrow_flight::Empty {})
+        .await
+        .expect("they are told")
+        .into_inner()
+        .try_collect()
+        .await
+        .expect("all");
+    assert!(actions.iter().any(|action| action.r#type == "BeginSavepoint"));
+}
 
+#[tokio::test]
+async fn keys_are_told() {
+    let server = start();
+    let mut client = with_relations(&server).await;
     let asked = CommandGetPrimaryKeys { catalog: None, db_schema: Some("s".to_owned()), table: "p".to_owned() };
     let info = client.get_primary_keys(asked).await.expect("keys");
     let keys = told(&rows(&mut client, info).await.expect("rows"));
@@ -315,21 +342,6 @@ async fn what_there_is_is_told() {
         let info = client.get_cross_reference(asked).await.expect("keys");
         assert_eq!(rows(&mut client, info).await.expect("rows").num_rows(), count);
     }
-
-    let info = client.get_sql_info(vec![SqlInfo::FlightSqlServerName, SqlInfo::FlightSqlServerTransaction]).await;
-    assert_eq!(rows(&mut client, info.expect("it is told")).await.expect("rows").num_rows(), 2);
-    let info = client.get_xdbc_type_info(CommandGetXdbcTypeInfo { data_type: None }).await.expect("it is told");
-    assert!(rows(&mut client, info).await.expect("rows").num_rows() > 10);
-    let actions: Vec<_> = client
-        .inner_mut()
-        .list_actions(arrow_flight::Empty {})
-        .await
-        .expect("they are told")
-        .into_inner()
-        .try_collect()
-        .await
-        .expect("all");
-    assert!(actions.iter().any(|action| action.r#type == "BeginSavepoint"));
 }
 
 #[tokio::test]

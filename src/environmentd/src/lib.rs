@@ -118,19 +118,24 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         pgwire::metrics::Metrics::register(&registry),
     )
     .context("cannot listen for SQL")?;
-    let flight = flight::server::serve(
-        &flight::server::Config {
-            addr: config.flight_listen_addr,
-            request_bytes_max: config.request_bytes_max,
-            requests_per_address: config.http_requests_per_address,
-        },
-        &server,
-        Arc::clone(&entrance),
-    )
-    .context("cannot listen for Flight")?;
+    let flight = serve_flight(config, &server, &entrance).context("cannot listen for Flight")?;
     web.open(Arc::clone(&entrance));
     health.ready(client.clone());
     Ok(Server { wire, web, flight, server, threads, entrance, health, client, running, oracle, adhoc })
+}
+
+/// Opens the Flight door.
+fn serve_flight(
+    config: &Config,
+    server: &door::server::Server,
+    entrance: &Arc<Entrance>,
+) -> std::io::Result<SocketAddr> {
+    let flight = flight::server::Config {
+        addr: config.flight_listen_addr,
+        request_bytes_max: config.request_bytes_max,
+        requests_per_address: config.http_requests_per_address,
+    };
+    flight::server::serve(&flight, server, Arc::clone(entrance))
 }
 
 /// Who may come in.

@@ -112,7 +112,7 @@ pub fn http_conversations() -> Vec<Vec<u8>> {
     [
         format!("POST /api/sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len()),
         "GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n".repeat(2),
-        format!("POST /api/copy?table=t HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1,2\n\r\n0\r\n\r\n"),
+        "POST /api/copy?table=t HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1,2\n\r\n0\r\n\r\n".to_owned(),
         "GET /api/experimental/sql HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n\u{1}\u{1}a".to_owned(),
         "POST /api/webhook/a/b/c HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}".to_owned(),
     ]
