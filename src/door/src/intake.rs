@@ -155,8 +155,25 @@ fn is_packed(ty: &DataType) -> bool {
     }
 }
 
+/// Whether one row may unpack to any size: its items may all be one in memory.
+fn is_bottomless(ty: &DataType) -> bool {
+    match ty {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item) => is_packed(item.data_type()),
+        DataType::Dictionary(_, values) => is_bottomless(values),
+        DataType::RunEndEncoded(_, values) => is_bottomless(values.data_type()),
+        _ => false,
+    }
+}
+
 /// The same values in a type that there are values of here.
 fn plain(column: &ArrayRef) -> Result<ArrayRef, AdapterError> {
+    if is_bottomless(column.data_type()) {
+        return Err(refused(column.data_type()));
+    }
     let ty = plain_type(column.data_type());
     if ty == *column.data_type() {
         return Ok(Arc::clone(column));
@@ -196,4 +213,28 @@ fn out_of_range(what: &str) -> AdapterError {
 
 fn refused(ty: &DataType) -> AdapterError {
     AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("values of the Arrow type {ty} are not taken"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_never_unpacks_to_any_size() {
+        let packed = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::LargeUtf8));
+        let list = |ty: &DataType| DataType::List(Arc::new(Field::new_list_field(ty.clone(), true)));
+        let within = DataType::Dictionary(Box::new(DataType::Int8), Box::new(list(&packed)));
+        for (ty, bottomless) in [
+            (&packed, false),
+            (&list(&packed), true),
+            (&list(&list(&packed)), true),
+            (&within, true),
+            (&list(&DataType::Utf8), false),
+        ] {
+            assert_eq!(is_bottomless(ty), bottomless, "{ty}");
+            let taken = plain(&arrow::array::new_empty_array(ty));
+            assert_eq!(taken.is_err(), bottomless, "{ty}");
+        }
+        assert!(is_packed(&packed) && is_packed(&list(&packed)) && !is_packed(&list(&DataType::Utf8)));
+    }
 }
