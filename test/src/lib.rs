@@ -41,6 +41,7 @@ pub mod secured;
 pub mod server;
 pub mod slt;
 pub mod target;
+pub mod tokens;
 pub mod views;
 pub mod wire;
 

@@ -133,28 +133,29 @@ fn over_http<'c>(command: &'c mut Command, server: &Secured) -> Option<&'c mut C
     Some(command.env("GLIMPSE_HTTP", address).env("NODE_EXTRA_CA_CERTS", tls_file("ca.crt")))
 }
 
-#[test]
-fn frames_over_http() {
-    let Some(python) = installed("frames/bin/python") else { return };
-    let server = server(RULES);
-    let mut command = secure(&python, &server.target);
-    let Some(command) = over_http(&mut command, &server) else { return };
-    passes(command.arg(suite("frames/http_suite.py")));
-}
-
 /// Has a command find the Flight port. `None` of a server that has none.
 fn over_flight<'c>(command: &'c mut Command, server: &Secured) -> Option<&'c mut Command> {
     let Target::Glimpse(glimpse) = &server.target else { return None };
     Some(command.env("GLIMPSE_FLIGHT", format!("grpc+tls://localhost:{}", glimpse.flight_addr().port())))
 }
 
-#[test]
-fn frames_over_flight() {
+fn frames(script: &str, finds: impl FnOnce(&mut Command, &Secured) -> bool) {
     let Some(python) = installed("frames/bin/python") else { return };
     let server = server(RULES);
     let mut command = secure(&python, &server.target);
-    let Some(command) = over_flight(&mut command, &server) else { return };
-    passes(command.arg(suite("frames/flight_suite.py")));
+    if finds(&mut command, &server) {
+        passes(command.arg(suite("frames").join(script)));
+    }
+}
+
+#[test]
+fn frames_over_http() {
+    frames("http_suite.py", |command, server| over_http(command, server).is_some());
+}
+
+#[test]
+fn frames_over_flight() {
+    frames("flight_suite.py", |command, server| over_flight(command, server).is_some());
 }
 
 #[test]

@@ -388,6 +388,23 @@ async fn a_statement_is_cancelled() {
 }
 
 #[tokio::test]
+async fn what_is_followed_has_no_end() {
+    let server = start();
+    let mut client = connect(&server).await;
+    client.execute_update("CREATE TABLE t (a int)".to_owned(), None).await.expect("it is made");
+    let followed = "SUBSCRIBE (SELECT a FROM t) WITH (SNAPSHOT = false)".to_owned();
+    let mut info = client.execute(followed.clone(), None).await.expect("it is told");
+    let mut changes = client.do_get(info.endpoint.remove(0).ticket.expect("a ticket")).await.expect("it begins");
+    let mut other = connect(&server).await;
+    for value in 1..=3 {
+        other.execute_update(format!("INSERT INTO t VALUES ({value})"), None).await.expect("a row");
+        let change = changes.next().await.expect("it goes on").expect("a batch");
+        assert_eq!(change.column(change.num_columns() - 1).as_primitive::<Int32Type>().values()[..], [value]);
+    }
+    assert_eq!(failed(client.execute_update(followed, None).await).1, "0A000");
+}
+
+#[tokio::test]
 async fn results_have_any_size_and_a_row_the_clients() {
     let server = start();
     let mut client = connect(&server).await;

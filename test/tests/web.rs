@@ -14,6 +14,7 @@ mod web {
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use glimpse_test::http::{Answer, Http};
 use glimpse_test::secured::Secured;
 use glimpse_test::server::Server;
@@ -506,7 +507,7 @@ fn who_comes_in_shows_what_the_rules_ask_for() {
     for role in ["alice", "bob", "carol"] {
         admin.execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'open sésame:'")).expect("the role is made");
     }
-    let basic = |user: &str, password: &str| format!("Basic {}", base64(&format!("{user}:{password}")));
+    let basic = |user: &str, password: &str| format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
     let body = b"{\"query\":\"SELECT current_user\"}";
     let ask = |http: &mut Http, authorization: &str| {
         let headers = [JSON, ("Authorization", authorization)];
@@ -553,15 +554,6 @@ fn who_comes_in_shows_what_the_rules_ask_for() {
 }
 
 /// Base64 of a text.
-fn base64(text: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits = |chunk: &[u8]| {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        let digit = move |at: usize| char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]);
-        (0..4).map(|at| if at <= chunk.len() { digit(at) } else { '=' }).collect::<String>()
-    };
-    text.as_bytes().chunks(3).map(digits).collect()
-}
 
 #[test]
 fn what_fails_when_part_has_left_is_no_answer() {

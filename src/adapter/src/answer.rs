@@ -43,6 +43,25 @@ pub fn no_values() -> Values<fn(&Session, &[PgType]) -> Result<Vec<Datum<'static
     Values { bytes: 0, decode: |_, _| Ok(Vec::new()) }
 }
 
+/// Values that are texts, as many as there are to be: numbers with the digits that they have, `None` of NULL.
+pub fn texts(
+    values: Vec<Option<String>>,
+) -> Values<impl FnOnce(&Session, &[PgType]) -> Result<Vec<Datum<'static>>, AdapterError> + Send + 'static> {
+    let bytes = values.iter().flatten().map(String::len).sum();
+    let decode = move |session: &Session, types: &[PgType]| {
+        if values.len() != types.len() {
+            // It is told by whoever knows how many there are to be.
+            return Ok(vec![Datum::Null; values.len()]);
+        }
+        let value = |(text, ty): (&Option<String>, &PgType)| match text {
+            None => Ok(Datum::Null),
+            Some(text) => session.decode_text(ty, text),
+        };
+        values.iter().zip(types).map(value).collect()
+    };
+    Values { bytes, decode }
+}
+
 /// Whether something of the same transaction follows a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follows {

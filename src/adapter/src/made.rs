@@ -1,4 +1,4 @@
-//! Statements that a door makes of what it was asked for in another way than by a statement: what is to be followed from where, and
+//! Statements, and parts of them, that a door makes of what it was asked for in another way than by a statement: what is to be followed from where, and
 //! where rows are to go.
 
 use crate::answer::Statement;
@@ -7,7 +7,13 @@ use pgrepr::copy::CopyOptions;
 use repr::Timestamp;
 use repr::sqlstate::SqlState;
 use sql_syntax::ast::{self, CopyDirection, CopySource};
+use sql_syntax::names::quote_ident;
 use sql_syntax::parser::{ParsedStatement, parse};
+
+/// A name of these parts, as SQL has it.
+pub fn named<'n>(parts: impl IntoIterator<Item = &'n str>) -> String {
+    parts.into_iter().map(quote_ident).collect::<Vec<_>>().join(".")
+}
 
 /// One SUBSCRIBE without lines of progress.
 pub struct Followed {

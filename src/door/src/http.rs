@@ -52,7 +52,7 @@ pub trait Door: Clone + Send + Sync + 'static {
     type Own: Send + Sync + 'static;
     /// What follows the head of an answer.
     type Body: hyper::body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static;
-    /// The protocols that are spoken, by their names in ALPN, the better one first; where there is no TLS it is the last.
+    /// The protocols that are spoken, by their names in ALPN, the better one first; where nobody asks it is the last.
     const PROTOCOLS: &'static [&'static [u8]];
 
     /// Somebody has come in.
@@ -73,10 +73,9 @@ pub trait Door: Clone + Send + Sync + 'static {
 /// A port of a door.
 #[derive(Clone)]
 pub struct Ported<D> {
-    /// The door.
-    pub door: D,
+    door: D,
     /// Whose port it is.
-    pub port: Port,
+    port: Port,
     server: Server,
     /// Known when SQL is served.
     entrance: Arc<OnceLock<Arc<Entrance>>>,
@@ -85,6 +84,9 @@ pub struct Ported<D> {
 }
 
 impl<D: Door> Ported<D> {
+    /// Whether HTTP/2 is spoken where nobody asks: without TLS, or without ALPN.
+    const HTTP2_UNASKED: bool = matches!(D::PROTOCOLS, [.., [b'h', b'2']]);
+
     /// A port that nobody has come to.
     pub fn new(
         door: D,
@@ -109,19 +111,19 @@ impl<D: Door> Ported<D> {
         let present = Present { _place: place, _token: self.server.presence() };
         let arrival = Arrival::new(&stream, self.port);
         let tls = self.entrance.get().and_then(|entrance| entrance.tls().map(|_| Arc::clone(entrance)));
-        let Some(entrance) = tls else { return self.converse(stream, arrival, present, D::PROTOCOLS == [HTTP2]).await };
+        let Some(entrance) = tls else { return self.converse(stream, arrival, present, Self::HTTP2_UNASKED).await };
         // Boxed, so that plain connections have no room for it.
         let served = Box::pin(async {
             let mut first = [0];
             match tokio::time::timeout(HEAD_PATIENCE, stream.peek(&mut first)).await {
                 Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {}
-                Ok(Ok(1)) => return self.converse(stream, arrival, present, D::PROTOCOLS == [HTTP2]).await,
+                Ok(Ok(1)) => return self.converse(stream, arrival, present, Self::HTTP2_UNASKED).await,
                 _ => return,
             }
             let Some(tls) = entrance.tls() else { return };
             match tokio::time::timeout(HEAD_PATIENCE, tls.accept(stream, D::PROTOCOLS)).await {
                 Ok(Ok((stream, identity))) => {
-                    let is_http2 = crate::tls::names(&stream, HTTP2) || D::PROTOCOLS == [HTTP2];
+                    let is_http2 = crate::tls::names(&stream, HTTP2) || Self::HTTP2_UNASKED;
                     let arrival = arrival.encrypted(&stream, &identity);
                     self.converse(stream, arrival, present, is_http2).await;
                 }
@@ -136,7 +138,7 @@ impl<D: Door> Ported<D> {
     pub(crate) async fn converse_with(&self, stream: tokio::io::DuplexStream) {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { return };
         let present = Present { _place: place, _token: self.server.presence() };
-        self.converse(stream, Arrival::nowhere(self.port), present, D::PROTOCOLS == [HTTP2]).await;
+        self.converse(stream, Arrival::nowhere(self.port), present, Self::HTTP2_UNASKED).await;
     }
 
     /// Serves a connection's requests.

@@ -4,7 +4,7 @@
 //! text would be: so a float becomes a numeric with the digits that it shows, a timestamp without zone is one of the session's zone, and a
 //! text may be of any type. What does not fit is refused with its row; nothing is cut, but for parts of a microsecond.
 
-use crate::apart::apart;
+use crate::apart::elsewhere;
 use adapter::error::AdapterError;
 use adapter::session::Session;
 use adapter::writing::copy_in::{CopyIn, Taken, of_text};
@@ -66,8 +66,7 @@ pub async fn load(
         let part = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
         let count = part.num_rows();
         session.copy_in_rows(&mut copy, count as u64).await?;
-        let pushed = apart(move || push(&mut copy, &part, first).map(|()| copy)).await;
-        copy = pushed.unwrap_or_else(|| Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops")))?;
+        copy = elsewhere(move || push(&mut copy, &part, first).map(|()| copy)).await?;
         (start, first) = (start + count, first + count as u64);
     }
     Ok((copy, first))

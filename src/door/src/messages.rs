@@ -56,43 +56,53 @@ impl Messages {
         if length == 0 {
             return Ok(Some(end));
         }
-        self.check(end)?;
+        check(end, self.bytes_max)?;
         let Some(metadata) = bytes.get(PREFIX_BYTES..end) else { return Ok(None) };
-        let message = root_as_message(metadata).map_err(|_| malformed("a message of the Arrow stream is damaged"))?;
-        let batch = match message.header_type() {
-            MessageHeader::RecordBatch => message.header_as_record_batch(),
-            MessageHeader::DictionaryBatch => message.header_as_dictionary_batch().and_then(|batch| batch.data()),
-            _ => None,
-        };
-        if batch.is_some_and(|batch| batch.compression().is_some()) {
-            let text = "batches of an Arrow stream that are compressed are not read";
-            return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, text));
-        }
-        let all = end.saturating_add(usize::try_from(message.bodyLength()).map_err(|_| without())?);
-        self.check(all)?;
+        let all = end.saturating_add(body_length(metadata)?);
+        check(all, self.bytes_max)?;
         Ok(Some(all))
-    }
-
-    fn check(&self, bytes: usize) -> Result<(), AdapterError> {
-        match bytes > self.bytes_max {
-            true => {
-                let message = format!("a batch has more than {} bytes", self.bytes_max);
-                Err(AdapterError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message))
-            }
-            false => Ok(()),
-        }
     }
 }
 
-/// A message by its header and its body, as a stream has it.
-pub fn framed(header: &[u8], body: &[u8]) -> Vec<u8> {
-    let length = i32::try_from(header.len()).unwrap_or(i32::MAX);
-    let mut message = Vec::with_capacity(PREFIX_BYTES + header.len() + body.len());
+/// How long the body of a message is, by its metadata. Errors: 22P04 of what is damaged, 0A000 of a batch that is compressed.
+fn body_length(metadata: &[u8]) -> Result<usize, AdapterError> {
+    let message = root_as_message(metadata).map_err(|_| malformed("a message of the Arrow stream is damaged"))?;
+    let batch = match message.header_type() {
+        MessageHeader::RecordBatch => message.header_as_record_batch(),
+        MessageHeader::DictionaryBatch => message.header_as_dictionary_batch().and_then(|batch| batch.data()),
+        _ => None,
+    };
+    if batch.is_some_and(|batch| batch.compression().is_some()) {
+        let text = "batches of an Arrow stream that are compressed are not read";
+        return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, text));
+    }
+    usize::try_from(message.bodyLength()).map_err(|_| malformed("a message of the Arrow stream has no length"))
+}
+
+fn check(bytes: usize, bytes_max: usize) -> Result<(), AdapterError> {
+    match bytes > bytes_max {
+        true => {
+            let message = format!("a batch has more than {bytes_max} bytes");
+            Err(AdapterError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// A message of a stream, by its metadata and its body. Errors: those of [`Messages::push`], 22P04 of a body of another length than is said.
+pub fn joined(metadata: &[u8], body: &[u8], bytes_max: usize) -> Result<Vec<u8>, AdapterError> {
+    let bytes = PREFIX_BYTES + metadata.len() + body.len();
+    check(bytes, bytes_max)?;
+    if body_length(metadata)? != body.len() {
+        return Err(malformed("a message of the Arrow stream has not the length that it says"));
+    }
+    let length = i32::try_from(metadata.len()).map_err(|_| malformed("a message of the Arrow stream is damaged"))?;
+    let mut message = Vec::with_capacity(bytes);
     message.extend_from_slice(&CONTINUATION);
     message.extend_from_slice(&length.to_le_bytes());
-    message.extend_from_slice(header);
+    message.extend_from_slice(metadata);
     message.extend_from_slice(body);
-    message
+    Ok(message)
 }
 
 /// What a message gives, if it is a batch. Errors: 22P04 of one that is damaged.

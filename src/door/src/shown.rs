@@ -13,6 +13,7 @@ use adapter::password::Credentials;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use hmac::{Hmac, KeyInit, Mac};
+use hyper::header::{HeaderMap, HeaderName};
 use repr::sqlstate::SqlState;
 use sha2::Sha256;
 use std::sync::LazyLock;
@@ -99,7 +100,7 @@ impl Shown {
     }
 
     /// A name and a password in base64, as Basic has them; some clients leave out what fills it up (Go's of Flight).
-    pub fn basic(encoded: &str) -> Result<Shown, Refused> {
+    fn basic(encoded: &str) -> Result<Shown, Refused> {
         let malformed =
             || Refused::Malformed("Authorization: Basic is not followed by a name and a password in base64");
         let decoded = UNFILLED.decode(encoded).map_err(|_| malformed())?;
@@ -107,6 +108,16 @@ impl Shown {
         let (user, password) = decoded.split_once(':').ok_or_else(malformed)?;
         Ok(Shown::Password(user.to_owned(), password.to_owned()))
     }
+}
+
+/// The value of a header that may come once. Errors: what is wrong with it.
+pub fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, String> {
+    let mut values = headers.get_all(&name).iter();
+    let (first, second) = (values.next(), values.next());
+    if second.is_some() {
+        return Err(format!("the header {name} came more than once"));
+    }
+    first.map(|value| value.to_str().map_err(|_| format!("the header {name} is no text"))).transpose()
 }
 
 /// Who it is by what it shows, and where it wants to go.

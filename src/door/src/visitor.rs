@@ -184,14 +184,9 @@ impl<T> Visitor<T> {
 }
 
 impl<T> Seated<T> {
-    /// Whose session it is.
-    pub fn place(&self) -> &Place {
-        &self.place
-    }
-
-    /// The session, which is kept for longer than a request, and whose it is.
-    pub fn take(mut self) -> (Seat, Place) {
-        (self.seat.take().expect("it is given back once"), std::mem::take(&mut self.place))
+    /// The session, which is kept for longer than a request.
+    pub fn take(mut self) -> Seat {
+        self.seat.take().expect("it is given back once")
     }
 
     /// Keeps the session for the next request, if that cannot tell it from a new one; ends it otherwise.

@@ -14,7 +14,7 @@ use adapter::status::Status as Stands;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::FlightData;
-use door::apart::apart;
+use door::apart::elsewhere;
 use door::exchange::Exchange;
 use door::intake;
 use ore::memory::{Reservation, Share};
@@ -39,8 +39,7 @@ pub(crate) struct Shapes {
 pub(crate) async fn shapes(caller: &Caller, statement: &Statement) -> Result<Shapes, Status> {
     let mut chair = caller.seat(statement.transaction.as_deref()).await?;
     let described = chair.describe(answer::Statement::Text(statement.query.clone())).await;
-    chair.leave().await;
-    let Described { params, rows } = described.map_err(|error| told(&error))?;
+    let Described { params, rows } = chair.leave(described.map_err(|error| told(&error))).await?;
     let rows = rows.map(|rows| Arc::clone(Exchange::of(&rows.desc).schema()));
     let params = params.into_iter().enumerate().map(|(at, ty)| (format!("${}", at + 1), ty, true));
     Ok(Shapes { rows, params: Arc::clone(Exchange::of(&RelationDesc::new(params)).schema()) })
@@ -59,12 +58,9 @@ pub(crate) fn rows(caller: Caller, statement: Statement, values: Option<Arc<Valu
 /// Runs a statement, for each row of values if there are some; returns how many rows it has changed.
 pub(crate) async fn update(caller: &Caller, statement: &Statement, values: Option<&Values>) -> Result<i64, Status> {
     let chair = caller.seat(statement.transaction.as_deref()).await?;
-    let mut taker = Taker::Changed(0);
-    run(caller, chair, statement, values, &mut taker).await?;
-    match taker {
-        Taker::Changed(count) => Ok(i64::try_from(count).unwrap_or(i64::MAX)),
-        Taker::Rows { .. } => Ok(-1),
-    }
+    let mut count = 0;
+    run(caller, chair, statement, values, &mut Taker::Changed(&mut count)).await?;
+    Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// Runs a statement in a call's session, where it may be cancelled by its number, and commits it unless a transaction goes on.
@@ -73,46 +69,29 @@ async fn run(
     mut chair: Chair,
     statement: &Statement,
     values: Option<&Values>,
-    taker: &mut Taker,
+    taker: &mut Taker<'_>,
 ) -> Result<(), Status> {
-    let (user, ended) = (&caller.place.user, chair.shutdown());
-    let running = caller.shared().run(&statement.number, user, &chair);
-    let (is_kept, seat) = (chair.is_kept(), &mut *chair);
-    let done = tokio::select! {
-        biased;
-        () = ended.cancelled() => Err(told(&AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends"))),
-        done = async {
-            match values {
-                Some(values) => {
-                    for row in values.rows() {
-                        running.check()?;
-                        let answer = asked(seat, &statement.query, Some(row)).await.map_err(|error| told(&error))?;
-                        taker.take(answer).await?;
-                        // Others have their turn, and whoever wants it to end.
-                        tokio::task::yield_now().await;
-                    }
-                }
-                None => {
-                    let answer = asked(seat, &statement.query, None).await.map_err(|error| told(&error))?;
-                    taker.take(answer).await?;
-                }
-            }
-            seat.commit().await.map_err(|error| told(&error))?;
-            if !is_kept && seat.transaction_status() != Stands::Idle {
-                return Err(unended());
-            }
-            taker.end().await
-        } => done,
+    let running = caller.shared().run(&statement.number, &caller.place.user, &chair);
+    let (ended, is_kept, seat) = (chair.shutdown(), chair.is_kept(), &mut *chair);
+    let work = async {
+        let once = values.is_none().then_some(None);
+        for row in values.into_iter().flat_map(Values::rows).map(Some).chain(once) {
+            running.check()?;
+            let answer = asked(seat, &statement.query, row).await.map_err(|error| told(&error))?;
+            taker.take(answer).await?;
+            // Others have their turn, and whoever wants it to end.
+            tokio::task::yield_now().await;
+        }
+        seat.commit().await.map_err(|error| told(&error))?;
+        if !is_kept && seat.transaction_status() != Stands::Idle {
+            return Err(unended());
+        }
+        taker.end().await
     };
+    let done = Chair::until_ended(ended, work).await;
     // The next statement of the session is another one.
     drop(running);
-    if done.is_err()
-        && let Some(session) = chair.here()
-    {
-        session.fail_transaction();
-    }
-    chair.leave().await;
-    done
+    chair.leave(done).await
 }
 
 fn unended() -> Status {
@@ -149,14 +128,14 @@ async fn asked<'s>(
 }
 
 /// What becomes of answers.
-enum Taker {
+enum Taker<'t> {
     /// Their rows are sent, and before the first their shape.
     Rows { outlet: Outlet, is_begun: bool },
     /// The rows that were changed are counted.
-    Changed(u64),
+    Changed(&'t mut u64),
 }
 
-impl Taker {
+impl Taker<'_> {
     async fn take(&mut self, answer: Answer<'_>) -> Result<(), Status> {
         match self {
             Taker::Rows { outlet, is_begun } => match answer {
@@ -164,7 +143,7 @@ impl Taker {
                 Answer::Done(_) | Answer::Empty => Ok(()),
             },
             Taker::Changed(count) => {
-                *count += changed(answer).await.map_err(|error| told(&error))?;
+                **count += changed(answer).await.map_err(|error| told(&error))?;
                 Ok(())
             }
         }
@@ -231,9 +210,8 @@ async fn messaged(
     }
     held.try_grow(bytes.saturating_mul(2))?;
     let exchange = exchange.clone();
-    let made = apart(move || message(&exchange.batch(&batch)?, &mut Default::default())).await;
-    let stops = || AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops");
-    Ok((made.unwrap_or_else(|| Err(stops()))?, held))
+    let made = elsewhere(move || message(&exchange.batch(&batch)?, &mut Default::default())).await?;
+    Ok((made, held))
 }
 
 /// Sends rows that are there already.

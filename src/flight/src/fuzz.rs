@@ -1,7 +1,7 @@
 //! What decodes the bytes of strangers, as functions of bytes, for the fuzzers of `test/fuzz`. A function returns when all is well, and
 //! panics when it is not.
 
-use crate::handshake::{claimed, is_of};
+use crate::handshake::Claim;
 use crate::server::router;
 use crate::service::Asked;
 use crate::statement::Statement;
@@ -24,9 +24,9 @@ pub fn command(bytes: &[u8]) {
         assert!(again.is_ok_and(|again| again == statement), "a statement is not read back");
     }
     if let Ok(token) = std::str::from_utf8(bytes)
-        && let Some((user, _)) = claimed(token)
+        && let Some(claim) = Claim::read(token)
     {
-        assert!(!is_of(token, &user, "verifier"), "nobody has got this token");
+        assert!(!claim.holds("verifier"), "nobody has got this token");
     }
 }
 

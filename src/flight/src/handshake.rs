@@ -53,21 +53,32 @@ fn written(user: &str, expires: u64, grounds: Grounds, verifier: &str) -> String
     format!("{PREFIX}.{}.{expires}.{letter}.{}", encoded(user.as_bytes()), encoded(&mac))
 }
 
-/// Whose token it says to be, and on what grounds, if it is one of ours.
-pub(crate) fn claimed(token: &str) -> Option<(String, Grounds)> {
-    let mut parts = token.strip_prefix(PREFIX)?.strip_prefix('.')?.split('.');
-    let user = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(parts.next()?).ok()?).ok()?;
-    let letter = parts.nth(1)?;
-    let grounds = [Grounds::Password, Grounds::Trust].into_iter().find(|grounds| grounds.letter() == letter)?;
-    Some((user, grounds))
+/// What a token of ours says, before it is known whether that is so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim<'t> {
+    token: &'t str,
+    /// Whose it is.
+    pub(crate) user: String,
+    expires: u64,
+    /// What it was given for.
+    pub(crate) grounds: Grounds,
 }
 
-/// Whether it is this role's, and not expired.
-pub(crate) fn is_of(token: &str, user: &str, verifier: &str) -> bool {
-    let expires = token.split('.').nth(2).and_then(|text| text.parse::<u64>().ok());
-    let Some(expires) = expires.filter(|expires| *expires > now()) else { return false };
-    let Some((_, grounds)) = claimed(token) else { return false };
-    written(user, expires, grounds, verifier).as_bytes().ct_eq(token.as_bytes()).into()
+impl<'t> Claim<'t> {
+    /// What a token says, if it is one of ours.
+    pub(crate) fn read(token: &'t str) -> Option<Claim<'t>> {
+        let mut parts = token.strip_prefix(PREFIX)?.strip_prefix('.')?.split('.');
+        let user = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(parts.next()?).ok()?).ok()?;
+        let (expires, letter) = (parts.next()?.parse().ok()?, parts.next()?);
+        let grounds = [Grounds::Password, Grounds::Trust].into_iter().find(|grounds| grounds.letter() == letter)?;
+        Some(Claim { token, user, expires, grounds })
+    }
+
+    /// Whether that is so, and has not expired, of a role whose passwords are compared with `verifier`; with nothing if it is trusted.
+    pub(crate) fn holds(&self, verifier: &str) -> bool {
+        let right = written(&self.user, self.expires, self.grounds, verifier);
+        self.expires > now() && bool::from(right.as_bytes().ct_eq(self.token.as_bytes()))
+    }
 }
 
 fn now() -> u64 {
@@ -78,22 +89,30 @@ fn now() -> u64 {
 mod tests {
     use super::*;
 
+    fn holds(token: &str, verifier: &str) -> bool {
+        Claim::read(token).is_some_and(|claim| claim.holds(verifier))
+    }
+
     #[test]
     fn a_token_is_of_one_role_and_its_password() {
         let token = issued("ada.é", "v1");
-        assert_eq!(claimed(&token), Some(("ada.é".to_owned(), Grounds::Password)));
-        assert!(is_of(&token, "ada.é", "v1"));
-        assert!(!is_of(&token, "ada.é", "v2") && !is_of(&token, "eve", "v1"));
-        let mut longer: Vec<&str> = token.split('.').collect();
-        longer[2] = "99999999999";
-        assert!(!is_of(&longer.join("."), "ada.é", "v1"));
-        assert!(!is_of(&written("ada", now() - 1, Grounds::Password, "v1"), "ada", "v1"), "it has expired");
+        let claim = Claim::read(&token).expect("it is ours");
+        assert_eq!((claim.user.as_str(), claim.grounds), ("ada.é", Grounds::Password));
+        assert!(holds(&token, "v1") && !holds(&token, "v2"));
+        // Another name, a longer life, other grounds.
+        let parts: Vec<&str> = token.split('.').collect();
+        for (at, part) in [(1, "ZXZl"), (2, "99999999999"), (3, "t"), (4, "AAAA")] {
+            let mut changed = parts.clone();
+            changed[at] = part;
+            assert!(!holds(&changed.join("."), "v1"), "{at}");
+        }
+        assert!(!holds(&format!("{token}.x"), "v1") && !holds(&format!("{token}x"), "v1"));
+        assert!(!holds(&written("ada", now() - 1, Grounds::Password, "v1"), "v1"), "it has expired");
         // Who was trusted has shown nothing, and cannot say otherwise.
         let trusted = entrusted("ada");
-        assert!(is_of(&trusted, "ada", "") && !is_of(&trusted.replace(".t.", ".p."), "ada", ""));
-        assert_eq!(claimed(&trusted), Some(("ada".to_owned(), Grounds::Trust)));
-        for other in ["", "x.y.z", "glimpse", "glimpse.", "glimpse.!.1.x", "glimpse.YQ"] {
-            assert!(!is_of(other, "a", "v1"), "{other}");
+        assert!(holds(&trusted, "") && !holds(&trusted.replace(".t.", ".p."), ""));
+        for other in ["", "x.y.z", "glimpse", "glimpse.", "glimpse.!.1.p.x", "glimpse.YQ", "glimpse.YQ.1.x.x"] {
+            assert_eq!(Claim::read(other), None, "{other}");
         }
     }
 }

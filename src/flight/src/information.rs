@@ -36,10 +36,8 @@ static INFORMATION: LazyLock<Result<SqlInfoData, FlightError>> = LazyLock::new(|
     information.append(SqlInfo::SqlDdlSchema, true);
     information.append(SqlInfo::SqlDdlTable, true);
     information.append(SqlInfo::SqlIdentifierCase, SqlSupportedCaseSensitivity::SqlCaseSensitivityLowercase as i32);
-    information.append(
-        SqlInfo::SqlQuotedIdentifierCase,
-        SqlSupportedCaseSensitivity::SqlCaseSensitivityCaseInsensitive as i32,
-    );
+    // As it stands there, for which the specification has no word.
+    information.append(SqlInfo::SqlQuotedIdentifierCase, SqlSupportedCaseSensitivity::SqlCaseSensitivityUnknown as i32);
     information.append(SqlInfo::SqlIdentifierQuoteChar, "\"");
     information.append(SqlInfo::SqlNullOrdering, SqlNullOrdering::SqlNullsSortedHigh as i32);
     information.append(SqlInfo::SqlSearchStringEscape, "\\");

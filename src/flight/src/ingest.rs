@@ -5,12 +5,11 @@
 
 use crate::receiving::Received;
 use crate::relations::fetch;
-use crate::statement::quoted;
 use crate::told::{malformed, told};
 use crate::transaction::said;
 use crate::welcome::{Caller, Chair, unsupported};
 use adapter::error::AdapterError;
-use adapter::made::Table;
+use adapter::made::{Table, named};
 use adapter::response::Tag;
 use adapter::seat::Seat;
 use arrow::array::AsArray;
@@ -31,35 +30,20 @@ pub(crate) async fn ingest(caller: &Caller, command: CommandStatementIngest, row
     if let Some(name) = command.options.keys().next() {
         return Err(unsupported(&format!("the option \"{name}\" of an ingestion")));
     }
-    let chair = caller.seat(command.transaction_id.as_deref()).await?;
-    ingested(chair, &command, rows).await
-}
-
-async fn ingested(mut chair: Chair, command: &CommandStatementIngest, mut rows: Received) -> Result<i64, Status> {
-    let (is_kept, ended) = (chair.is_kept(), chair.shutdown());
-    let done = tokio::select! {
-        biased;
-        () = ended.cancelled() => Err(told(&AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends"))),
-        done = load(&mut chair, is_kept, command, &mut rows) => done,
-    };
-    if done.is_err()
-        && let Some(session) = chair.here()
-    {
-        session.fail_transaction();
-    }
-    chair.leave().await;
-    done
+    let mut chair = caller.seat(command.transaction_id.as_deref()).await?;
+    let (ended, is_kept) = (chair.shutdown(), chair.is_kept());
+    let done = Chair::until_ended(ended, load(&mut chair, is_kept, &command, rows)).await;
+    chair.leave(done).await
 }
 
 async fn load(
     seat: &mut Seat,
     is_kept: bool,
     command: &CommandStatementIngest,
-    rows: &mut Received,
+    mut rows: Received,
 ) -> Result<i64, Status> {
     let names = [&command.catalog, &command.schema].into_iter().flatten().filter(|name| !name.is_empty());
-    let name: Vec<String> = names.chain([&command.table]).map(|name| quoted(name)).collect();
-    let name = name.join(".");
+    let name = named(names.chain([&command.table]).map(String::as_str));
     let table = Table::parse(&name).map_err(|error| told(&error))?;
     let schema = rows.begun().await?.ok_or_else(|| malformed("there is no schema, and so no rows"))?;
     let begins = match made(command, seat, &name, &schema).await? {
@@ -123,7 +107,7 @@ fn created(name: &str, schema: &Schema) -> Result<String, Status> {
             let message = format!("no type here is like {}, that of \"{}\"", field.data_type(), field.name());
             told(&AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
         })?;
-        Ok(format!("{} {ty}", quoted(field.name())))
+        Ok(format!("{} {ty}", named([field.name().as_str()])))
     };
     let columns = schema.fields().iter().map(|field| column(field)).collect::<Result<Vec<_>, Status>>()?;
     Ok(format!("CREATE TABLE {name} ({})", columns.join(", ")))
@@ -192,8 +176,8 @@ mod tests {
         ];
         for (ty, name) in types {
             let desc = RelationDesc::new([("a\"b".to_owned(), ty, true)]);
-            let made = created("\"t\"", Exchange::of(&desc).schema()).expect("it can be made");
-            assert_eq!(made, format!("CREATE TABLE \"t\" (\"a\"\"b\" {name})"));
+            let made = created("t", Exchange::of(&desc).schema()).expect("it can be made");
+            assert_eq!(made, format!("CREATE TABLE t (\"a\"\"b\" {name})"));
         }
     }
 

@@ -9,8 +9,8 @@ use arrow_flight::FlightData;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::{MessageHeader, root_as_message};
 use bytes::Bytes;
-use door::apart::apart;
-use door::messages::{Messages, decoded, framed, guarded};
+use door::apart::elsewhere;
+use door::messages::{decoded, guarded, joined};
 use ore::memory::{Reservation, Share};
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
@@ -126,24 +126,13 @@ impl Received {
             }
         }
         let (decoder, bytes_max) = (std::mem::take(&mut self.decoder), self.bytes_max);
-        let read = apart(move || {
-            let framed = framed(&data.data_header, &data.data_body);
-            let message = match Messages::new(bytes_max).push(&framed) {
-                Ok(mut whole) if whole.len() == 1 => whole.pop(),
-                Ok(_) => None,
-                Err(error) => return (decoder, Err(error)),
-            };
-            let damaged =
-                || AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, "a message has not the length that it says");
-            match message.filter(|message| message.len() == framed.len()) {
-                Some(message) => decoded(decoder, message),
-                None => (decoder, Err(damaged())),
-            }
+        let read = elsewhere(move || {
+            let (decoder, batch) = decoded(decoder, joined(&data.data_header, &data.data_body, bytes_max)?);
+            batch.map(|batch| (decoder, batch))
         });
-        let stops = || refused(SqlState::ADMIN_SHUTDOWN, "the server stops");
-        let (decoder, batch) = read.await.ok_or_else(stops)?;
+        let (decoder, batch) = read.await.map_err(|error: AdapterError| told(&error))?;
         self.decoder = decoder;
-        batch.map(Some).map_err(|error| told(&error))
+        Ok(Some(batch))
     }
 }
 

@@ -2,13 +2,12 @@
 
 use crate::answering::send_batches;
 use crate::sending::{Messages, encapsulated, streamed};
-use crate::statement::quoted;
 use crate::told::told;
-use crate::welcome::Caller;
-use adapter::answer::{self, Answer, Described, Follows, Values};
+use crate::welcome::{Caller, Chair};
+use adapter::answer::{self, Answer, Described, Follows, texts};
 use adapter::error::AdapterError;
+use adapter::made::named;
 use adapter::seat::Seat;
-use adapter::session::Session;
 use arrow::array::{ArrayRef, AsArray, BinaryBuilder, BooleanArray, RecordBatch, StringArray};
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -18,7 +17,6 @@ use arrow_flight::sql::{
     CommandGetPrimaryKeys, CommandGetTables,
 };
 use door::exchange::{Exchange, POSTGRES_TYPE};
-use repr::PgType;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 use tonic::Status;
@@ -145,14 +143,8 @@ impl Relation {
         let schema = self.schema();
         streamed(caller.message_bytes_max, |outlet| async move {
             let mut chair = caller.seat(None).await?;
-            let ended = chair.shutdown();
-            let found = tokio::select! {
-                biased;
-                () = ended.cancelled() => Err(told(&AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends"))),
-                found = self.found(&mut chair, &schema) => found,
-            };
-            chair.leave().await;
-            send_batches(outlet, &schema, found?).await
+            let found = Chair::until_ended(chair.shutdown(), self.found(&mut chair, &schema)).await;
+            send_batches(outlet, &schema, chair.leave(found).await?).await
         })
     }
 
@@ -197,7 +189,7 @@ fn text(name: &str, nullable: bool) -> Field {
 fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, Status> {
     let columns = columns.iter().zip(schema.fields()).map(|(column, field)| cast(column, field.data_type()));
     let batch = columns.collect::<Result<_, _>>().and_then(|columns| RecordBatch::try_new(Arc::clone(schema), columns));
-    batch.map_err(|error| told(&AdapterError::internal(format!("rows of the catalog: {error}"))))
+    batch.map_err(wrong)
 }
 
 /// The tables, and how their rows look.
@@ -205,16 +197,7 @@ async fn tables(seat: &mut Seat, schema: &SchemaRef, asked: CommandGetTables) ->
     let values = vec![asked.catalog, asked.db_schema_filter_pattern, asked.table_name_filter_pattern];
     let mut batches = Vec::new();
     for found in fetch(seat, TABLES, values).await? {
-        let names = RecordBatch::try_new(
-            Arc::new(Schema::new(schema.fields()[..4].to_vec())),
-            found
-                .columns()
-                .iter()
-                .map(|column| cast(column, &DataType::Utf8))
-                .collect::<Result<_, _>>()
-                .map_err(wrong)?,
-        );
-        let names = names.map_err(wrong)?;
+        let names = batch(&Arc::new(Schema::new(schema.fields()[..4].to_vec())), found.columns().to_vec())?;
         let is_asked =
             |ty: Option<&str>| asked.table_types.is_empty() || asked.table_types.iter().any(|of| Some(&**of) == ty);
         let kept: BooleanArray = names.column(3).as_string::<i32>().iter().map(|ty| Some(is_asked(ty))).collect();
@@ -223,8 +206,8 @@ async fn tables(seat: &mut Seat, schema: &SchemaRef, asked: CommandGetTables) ->
         if asked.include_schema {
             let mut shapes = BinaryBuilder::new();
             for row in 0..names.num_rows() {
-                let name = |at: usize| quoted(names.column(at).as_string::<i32>().value(row));
-                shapes.append_value(shape(seat, &format!("{}.{}", name(1), name(2))).await?);
+                let name = named([1, 2].map(|at| names.column(at).as_string::<i32>().value(row)));
+                shapes.append_value(shape(seat, &name).await?);
             }
             columns.push(Arc::new(shapes.finish()));
         }
@@ -270,18 +253,10 @@ pub(crate) async fn fetch(
     values: Vec<Option<String>>,
 ) -> Result<Vec<RecordBatch>, Status> {
     let fetched = async {
-        let bytes = values.iter().flatten().map(String::len).sum();
-        let decode = move |session: &Session, types: &[PgType]| {
-            let value = |(value, ty): (&Option<String>, &PgType)| match value {
-                Some(text) => session.decode_text(ty, text),
-                None => Ok(repr::Datum::Null),
-            };
-            values.iter().zip(types).map(value).collect::<Result<Vec<_>, _>>()
-        };
         let statement = answer::Statement::Text(query.to_owned());
         let mut batches = Vec::new();
         if let Answer::Rows(mut rows) =
-            Box::pin(seat.answer(statement, Values { bytes, decode }, Follows::Others, BATCH_BYTES)).await?
+            Box::pin(seat.answer(statement, texts(values), Follows::Others, BATCH_BYTES)).await?
         {
             while let Some(batch) = rows.next().await? {
                 batches.push(batch);

@@ -313,7 +313,7 @@ async fn act(caller: &Caller, action: &str, body: Bytes) -> Result<Option<Vec<u8
         "BeginTransaction" => {
             unpacked::<ActionBeginTransactionRequest>(body)?;
             let seated = caller.visitor.seat(&caller.shared().entrance, caller.place.clone());
-            let (seat, _) = seated.map_err(|error| told(&error))?.take();
+            let seat = seated.map_err(|error| told(&error))?.take();
             let id = own.transactions.begin(user, seat).await?;
             Ok(Some(ActionBeginTransactionResult { transaction_id: id.into() }.as_any().encode_to_vec()))
         }

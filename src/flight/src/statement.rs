@@ -30,21 +30,21 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    /// A statement that was asked for.
+    /// A statement that was asked for. Error 08P01 of one with NUL.
     pub(crate) fn new(query: String, transaction: Option<impl AsRef<[u8]>>) -> Result<Statement, Status> {
-        if query.contains('\0') {
-            return Err(malformed("a statement has no NUL"));
-        }
         let transaction = transaction.map(|id| id.as_ref().to_vec());
-        Ok(Statement { query, transaction, number: rand::random::<[u8; NUMBER_BYTES]>().to_vec() })
+        let number = rand::random::<[u8; NUMBER_BYTES]>().to_vec();
+        Statement { query, transaction, number }.checked()
     }
 
-    /// The one that a ticket or a handle is.
+    /// The one that a ticket or a handle is. Error 08P01 of what is none.
     pub(crate) fn read(handle: &[u8]) -> Result<Statement, Status> {
         let statement = Statement::decode(handle).ok().filter(|statement| statement.number.len() == NUMBER_BYTES);
-        let statement = statement.ok_or_else(|| malformed("this is no statement of this server"))?;
-        Statement::new(statement.query, statement.transaction)
-            .map(|checked| Statement { number: statement.number, ..checked })
+        statement.ok_or_else(|| malformed("this is no statement of this server"))?.checked()
+    }
+
+    fn checked(self) -> Result<Statement, Status> {
+        if self.query.contains('\0') { Err(malformed("a statement has no NUL")) } else { Ok(self) }
     }
 }
 
@@ -98,9 +98,4 @@ impl Bound {
     pub(crate) fn forget(&self, number: &[u8]) {
         self.values.lock().remove(number);
     }
-}
-
-/// A name as SQL has it, whatever it is.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -67,8 +67,7 @@ fn code_of(sqlstate: SqlState) -> Code {
     let code = sqlstate.code();
     match code {
         "57014" => Code::Cancelled,
-        "42501" => Code::PermissionDenied,
-        "28000" => Code::PermissionDenied,
+        "28000" | "42501" => Code::PermissionDenied,
         "42P01" | "42704" | "42883" | "3D000" | "3F000" | "26000" => Code::NotFound,
         "42P07" | "42P06" | "42P04" | "42710" | "23505" => Code::AlreadyExists,
         _ => match &code[..2] {

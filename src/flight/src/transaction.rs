@@ -3,10 +3,10 @@
 //! A transaction is its connection's: it is rolled back when that ends, when its session does, and when nobody goes on with it for as long as the
 //! session's parameters say. One call of it is carried out at a time. What a call has not done to its end has failed, and so the transaction.
 
-use crate::statement::quoted;
 use crate::told::{refused, told};
 use adapter::answer::{Answer, Follows, Statement, no_values};
 use adapter::error::AdapterError;
+use adapter::made::named;
 use adapter::response::Tag;
 use adapter::seat::Seat;
 use adapter::status::Status as Stands;
@@ -215,7 +215,7 @@ impl Savepoint {
     /// Does something with it: SAVEPOINT, RELEASE SAVEPOINT or ROLLBACK TO SAVEPOINT.
     pub(crate) async fn say(&self, transactions: &Transactions, user: &str, what: &str) -> Result<(), Status> {
         let mut seat = transactions.seat(&self.transaction, user).await?;
-        let done = said(&mut seat, &format!("{what} {}", quoted(&self.name))).await;
+        let done = said(&mut seat, &format!("{what} {}", named([self.name.as_str()]))).await;
         seat.leave();
         done.map(drop)
     }

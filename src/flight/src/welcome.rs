@@ -3,7 +3,7 @@
 //! Who: see [`door::shown`]; a token may also be one of ours ([`crate::handshake`]). The headers `database` and `options` (a JSON object of a
 //! session's parameters, as behind the `?` of the HTTP door) say where. No page of a browser sends what is answered here.
 
-use crate::handshake::{self, Grounds};
+use crate::handshake::{Claim, Grounds};
 use crate::sending::MESSAGE_BYTES_MAX;
 use crate::statement::Bound;
 use crate::told::{kept_out, malformed, refused, told};
@@ -13,7 +13,7 @@ use adapter::seat::Seat;
 use adapter::session::Session;
 use axum::http::{HeaderMap, HeaderName, header};
 use door::entrance::Entrance;
-use door::shown::{Admitted, Refused, Shown, admit, check_unheard};
+use door::shown::{Admitted, Refused, Shown, admit, check_unheard, single};
 use door::visitor::{Place, Seated, options_of};
 use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
 
 const DATABASE: HeaderName = HeaderName::from_static("database");
@@ -76,12 +77,30 @@ impl Chair {
         matches!(self, Chair::Kept(_))
     }
 
-    /// The call has come to its end.
-    pub(crate) async fn leave(self) {
+    /// What has come of work that ends with the session. Error 57P01 if that came first.
+    pub(crate) async fn until_ended<T>(
+        ended: CancellationToken,
+        work: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
+        tokio::select! {
+            biased;
+            () = ended.cancelled() => Err(refused(SqlState::ADMIN_SHUTDOWN, "the session ends")),
+            done = work => done,
+        }
+    }
+
+    /// The call has come to this end. What has failed fails its transaction.
+    pub(crate) async fn leave<T>(mut self, done: Result<T, Status>) -> Result<T, Status> {
+        if done.is_err()
+            && let Some(session) = self.here()
+        {
+            session.fail_transaction();
+        }
         match self {
             Chair::Own(seated) => seated.give_back().await,
             Chair::Kept(kept) => kept.leave(),
         }
+        done
     }
 }
 
@@ -172,9 +191,9 @@ pub(crate) async fn caller(visitor: Arc<Visitor>, headers: &HeaderMap) -> Result
         return Err(kept_out(&Refused::Denied("pages may not call this".to_owned())));
     }
     let entrance = Arc::clone(&visitor.own.shared.entrance);
-    let (database, options) = options_of(single(headers, &OPTIONS)?).map_err(malformed)?;
-    let database = single(headers, &DATABASE)?.map(str::to_owned).or(database);
-    let shown = match single(headers, &header::AUTHORIZATION)? {
+    let (database, options) = options_of(single(headers, OPTIONS).map_err(malformed)?).map_err(malformed)?;
+    let database = single(headers, DATABASE).map_err(malformed)?.map(str::to_owned).or(database);
+    let shown = match single(headers, header::AUTHORIZATION).map_err(malformed)? {
         Some(value) => Shown::parse(value).map_err(|why| kept_out(&why))?,
         None => Shown::Nothing,
     };
@@ -187,7 +206,7 @@ pub(crate) async fn caller(visitor: Arc<Visitor>, headers: &HeaderMap) -> Result
     // Its client is asked whether it is there, and nothing else ends a transaction that it has begun.
     visitor.stay();
     let Admitted { user, database, is_trusted } = admitted;
-    let bytes_max = single(headers, &HeaderName::from_static(MESSAGE_BYTES_MAX))?;
+    let bytes_max = single(headers, HeaderName::from_static(MESSAGE_BYTES_MAX)).map_err(malformed)?;
     let message_bytes_max = match bytes_max.map(str::parse) {
         None => CLIENT_BYTES_MAX,
         Some(Ok(bytes)) => bytes,
@@ -199,31 +218,21 @@ pub(crate) async fn caller(visitor: Arc<Visitor>, headers: &HeaderMap) -> Result
 /// What is shown, where a token of ours is the name that it was given to.
 fn ours(visitor: &Visitor, entrance: &Entrance, shown: Shown) -> Result<Shown, Refused> {
     let Shown::Token(token) = &shown else { return Ok(shown) };
-    let Some((user, grounds)) = handshake::claimed(token) else { return Ok(shown) };
+    let Some(claim) = Claim::read(token) else { return Ok(shown) };
     check_unheard(&visitor.arrival, "a token")?;
-    let wrong = || Refused::Wrong("the token is not valid".to_owned());
-    let credentials = entrance.client().credentials(&user);
-    match grounds {
+    let holds = match claim.grounds {
         // A rule has to let it in each time.
-        Grounds::Trust if handshake::is_of(token, &user, "") => Ok(Shown::Password(user, String::new())),
-        Grounds::Password
-            if credentials.refusal.is_none() && handshake::is_of(token, &user, &credentials.verifier.to_string()) =>
-        {
-            Ok(Shown::Known(user))
+        Grounds::Trust => claim.holds(""),
+        Grounds::Password => {
+            let credentials = entrance.client().credentials(&claim.user);
+            credentials.refusal.is_none() && claim.holds(&credentials.verifier.to_string())
         }
-        _ => Err(wrong()),
+    };
+    match claim.grounds {
+        _ if !holds => Err(Refused::Wrong("the token is not valid".to_owned())),
+        Grounds::Trust => Ok(Shown::Password(claim.user, String::new())),
+        Grounds::Password => Ok(Shown::Known(claim.user)),
     }
-}
-
-/// The value of a header that may come once.
-fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Status> {
-    let mut values = headers.get_all(name).iter();
-    let (first, second) = (values.next(), values.next());
-    if second.is_some() {
-        return Err(malformed(format!("the header {name} came more than once")));
-    }
-    let text = first.map(|value| value.to_str()).transpose();
-    text.map_err(|_| malformed(format!("the header {name} is no text")))
 }
 
 /// Whose call it is.

@@ -63,15 +63,9 @@ fn shown(headers: &HeaderMap) -> Result<Shown, Refusal> {
     }
 }
 
-/// The value of a header that may come once.
+/// The value of a header that may come once. Error 400.
 pub(crate) fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal> {
-    let mut values = headers.get_all(&name).iter();
-    let (first, second) = (values.next(), values.next());
-    if second.is_some() {
-        return Err(Refusal::malformed(format!("the header {name} came more than once")));
-    }
-    let text = first.map(|value| value.to_str()).transpose();
-    text.map_err(|_| Refusal::malformed(format!("the header {name} is no text")))
+    shown::single(headers, name).map_err(Refusal::malformed)
 }
 
 /// The name by which the client has called us: HTTP/2 has it in the address.

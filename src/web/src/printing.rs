@@ -8,7 +8,7 @@ use adapter::error::AdapterError;
 use adapter::reading::batches::row_bytes;
 use adapter::response::{Chunk, StoredRows};
 use arrow::array::RecordBatch;
-use door::apart::apart;
+use door::apart::elsewhere;
 use ore::memory::Reservation;
 use repr::datum::from_array;
 use repr::row::{Stored, read_projected};
@@ -174,14 +174,4 @@ impl Large {
         })
         .await
     }
-}
-
-/// Does work on a thread that nobody waits for.
-pub(crate) async fn elsewhere<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
-where
-    T: Send + 'static,
-    E: From<AdapterError> + Send + 'static,
-{
-    let stops = || AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops");
-    apart(work).await.unwrap_or_else(|| Err(stops().into()))
 }

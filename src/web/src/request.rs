@@ -4,7 +4,7 @@
 //! for.
 
 use crate::told::Refusal;
-use adapter::answer::{Statement, Values};
+use adapter::answer::{Statement, Values, texts};
 use adapter::error::AdapterError;
 use adapter::session::Session;
 use axum::body::{Body, HttpBody};
@@ -101,12 +101,7 @@ impl Query {
 
     /// The statement and its values, as a session takes them.
     pub(crate) fn asked(self) -> (Statement, Values<impl FnOnce(&Session, &[PgType]) -> Decoded + Send + 'static>) {
-        let Query { query, params } = self;
-        let bytes = params.iter().flatten().map(String::len).sum();
-        (
-            Statement::Text(query),
-            Values { bytes, decode: move |session: &Session, types: &[PgType]| decode(session, types, &params) },
-        )
+        (Statement::Text(self.query), texts(self.params))
     }
 }
 
@@ -124,19 +119,6 @@ pub(crate) fn weight(body: &[u8]) -> usize {
         return 0;
     }
     body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count().saturating_mul(VALUE_BYTES)
-}
-
-/// Values that were sent as texts, as those of parameters of these types.
-fn decode(session: &Session, types: &[PgType], params: &[Option<String>]) -> Decoded {
-    if params.len() != types.len() {
-        // It is told by whoever knows how many there are to be.
-        return Ok(vec![Datum::Null; params.len()]);
-    }
-    let datum = |(text, ty): (&Option<String>, &PgType)| match text {
-        None => Ok(Datum::Null),
-        Some(text) => session.decode_text(ty, text),
-    };
-    params.iter().zip(types).map(datum).collect()
 }
 
 /// What stands in the address behind the question mark: parameters of the session, a JSON object, and with some routes what they are of.

@@ -7,7 +7,6 @@
 use crate::api;
 use crate::identify::identify;
 use crate::once::{self, Print, Record};
-use crate::printing::elsewhere;
 use crate::request::{Address, address, before, read_body};
 use crate::shared::Visitor;
 use crate::sql::check_identity;
@@ -23,6 +22,7 @@ use axum::extract::{self, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use door::apart::elsewhere;
 use door::entrance::startup;
 use repr::Updates;
 use repr::sqlstate::SqlState;

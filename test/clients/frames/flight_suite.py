@@ -18,8 +18,8 @@ import pyarrow.flight
 from adbc_driver_flightsql import DatabaseOptions
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-from common import ENDLESS, VALUES, check  # noqa: E402
-from plain import plain  # noqa: E402
+from common import ENDLESS, check  # noqa: E402
+from plain import plain, read, typed  # noqa: E402
 
 with open(os.environ["PGSSLROOTCERT"]) as file:
     ROOT = file.read()
@@ -48,13 +48,7 @@ def fails(sqlstate, act):
 
 
 def every_type(session, cursor):
-    for name, values in VALUES:
-        session.execute("DROP TABLE IF EXISTS typed")
-        session.execute(f"CREATE TABLE typed (at int, v {name})")
-        for at, value in enumerate([*values, None]):
-            session.execute(f"INSERT INTO typed VALUES (%s, %s::{name})", (at, value))
-        query = "SELECT v FROM typed ORDER BY at"
-        expected = [row[0] for row in session.execute(query, prepare=False)]
+    for name, query, expected in typed(session):
         cursor.execute(query)
         table = cursor.fetch_arrow_table()
         check(f"{name} by ADBC", [plain(value) for value in table["v"].to_pylist()], expected)
@@ -62,7 +56,7 @@ def every_type(session, cursor):
         session.execute("DELETE FROM typed")
         numbered = pyarrow.table({"at": pyarrow.array(range(table.num_rows), pyarrow.int32()), "v": table["v"]})
         cursor.executemany(f"INSERT INTO typed SELECT $1::int, $2::{name}", numbered)
-        check("and back", [row[0] for row in session.execute(query, prepare=False)], expected)
+        check("and back", read(session, query), expected)
 
 
 def frames(session, connection, cursor):

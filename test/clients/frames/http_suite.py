@@ -20,8 +20,8 @@ import psycopg
 import pyarrow
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-from common import VALUES, check  # noqa: E402
-from plain import plain  # noqa: E402
+from common import check  # noqa: E402
+from plain import plain, typed  # noqa: E402
 
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
@@ -44,13 +44,7 @@ def table(query):
 
 
 def every_type(connection):
-    for name, values in VALUES:
-        connection.execute("DROP TABLE IF EXISTS typed")
-        connection.execute(f"CREATE TABLE typed (at int, v {name})")
-        for at, value in enumerate([*values, None]):
-            connection.execute(f"INSERT INTO typed VALUES (%s, %s::{name})", (at, value))
-        query = "SELECT v FROM typed ORDER BY at"
-        expected = [row[0] for row in connection.execute(query, prepare=False)]
+    for name, query, expected in typed(connection):
         arrow = table(query)
         check(f"{name} by pyarrow", [plain(value) for value in arrow["v"].to_pylist()], expected)
     json_query = """SELECT '{"a": [1.10, null]}'::jsonb AS v"""

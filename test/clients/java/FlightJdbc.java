@@ -1,4 +1,4 @@
-// The Flight SQL JDBC driver of Apache Arrow: values of every type beside those that pgjdbc reads, parameters, updates, transactions, metadata. Run with
+// The Flight SQL JDBC driver of Apache Arrow: values of every type beside those that pgjdbc reads, parameters, updates, metadata, sizes. Run with
 // both drivers on the class path; connects with the PG* environment variables and GLIMPSE_FLIGHT, over TLS and with a password. A failed
 // check ends it with a non-zero exit; the last line of a run that passed is `ok`.
 
@@ -47,7 +47,7 @@ public final class FlightJdbc {
     return Objects.requireNonNull(System.getenv(name), name);
   }
 
-  static Connection flight(String password) throws SQLException {
+  static Connection flight(String password, String... others) throws SQLException {
     URI address = URI.create(env("GLIMPSE_FLIGHT"));
     Properties properties = new Properties();
     properties.put("user", env("PGUSER"));
@@ -55,6 +55,9 @@ public final class FlightJdbc {
     properties.put("useEncryption", "true");
     properties.put("tlsRootCerts", env("PGSSLROOTCERT"));
     properties.put("useSystemTrustStore", "false");
+    for (int at = 0; at < others.length; at += 2) {
+      properties.put(others[at], others[at + 1]);
+    }
     return DriverManager.getConnection("jdbc:arrow-flight-sql://" + address.getHost() + ":" + address.getPort(), properties);
   }
 
@@ -146,6 +149,7 @@ public final class FlightJdbc {
   static void metadata(Connection flight) throws SQLException {
     DatabaseMetaData metadata = flight.getMetaData();
     check("the server", metadata.getDatabaseProductName(), "Glimpse");
+    check("small letters", metadata.storesLowerCaseIdentifiers(), true);
     check("its quotes", metadata.getIdentifierQuoteString(), "\"");
     List<String> found = new ArrayList<>();
     try (ResultSet tables = metadata.getTables(null, "public", "jdbc", null)) {
@@ -176,6 +180,15 @@ public final class FlightJdbc {
       values(flight, postgres);
       statements(flight);
       metadata(flight);
+    }
+    String large = "SELECT repeat('x', 20000000)";
+    Read length = rows -> rows.getString(1).length();
+    try (Connection usual = flight(env("PGPASSWORD"))) {
+      checkFails("54000", () -> all(usual, large, length));
+    }
+    try (Connection raised = flight(env("PGPASSWORD"), "glimpse-message-bytes-max", "67108864", "options", "{\"application_name\": \"java\"}")) {
+      check("a cell of 20 MB", all(raised, large, length), List.of(20000000));
+      check("a parameter of the session", all(raised, "SELECT current_setting('application_name')", rows -> rows.getString(1)), List.of("java"));
     }
     checkFails("28P01", () -> flight("wrong").close());
     System.out.println("ok");

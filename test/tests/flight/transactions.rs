@@ -8,6 +8,7 @@ use arrow_flight::sql::{
 };
 use bytes::Bytes;
 use futures::TryStreamExt;
+use glimpse_test::server::Server;
 use prost::Message;
 use std::time::Duration;
 use tonic::Code;
@@ -16,6 +17,14 @@ use crate::Client;
 
 const RELEASE: i32 = 1;
 const ROLLBACK: i32 = 2;
+
+/// A client of a server that has a table of these columns.
+async fn with_table(columns: &str) -> (Server, Client) {
+    let server = start();
+    let mut client = connect(&server).await;
+    client.execute_update(format!("CREATE TABLE t ({columns})"), None).await.expect("it is made");
+    (server, client)
+}
 
 async fn act(
     client: &mut Client,
@@ -41,9 +50,7 @@ async fn end(client: &mut Client, savepoint: &Bytes, action: i32) -> Result<(), 
 
 #[tokio::test]
 async fn a_transaction_is_all_or_nothing() {
-    let server = start();
-    let mut client = connect(&server).await;
-    client.execute_update("CREATE TABLE t (a int)".to_owned(), None).await.expect("it is made");
+    let (_server, mut client) = with_table("a int").await;
     for (how, count) in [(EndTransaction::Rollback, 0), (EndTransaction::Commit, 2)] {
         let transaction = client.begin_transaction().await.expect("it begins");
         for value in [1, 2] {
@@ -69,9 +76,7 @@ async fn a_transaction_is_all_or_nothing() {
 
 #[tokio::test]
 async fn what_has_failed_is_not_committed() {
-    let server = start();
-    let mut client = connect(&server).await;
-    client.execute_update("CREATE TABLE t (a int)".to_owned(), None).await.expect("it is made");
+    let (_server, mut client) = with_table("a int").await;
     let transaction = client.begin_transaction().await.expect("it begins");
     let within = Some(transaction.clone());
     client.execute_update("INSERT INTO t VALUES (1)".to_owned(), within.clone()).await.expect("a row");
@@ -84,9 +89,7 @@ async fn what_has_failed_is_not_committed() {
 
 #[tokio::test]
 async fn savepoints_are_gone_back_to() {
-    let server = start();
-    let mut client = connect(&server).await;
-    client.execute_update("CREATE TABLE t (a int)".to_owned(), None).await.expect("it is made");
+    let (_server, mut client) = with_table("a int").await;
     let transaction = client.begin_transaction().await.expect("it begins");
     let within = Some(transaction.clone());
     client.execute_update("INSERT INTO t VALUES (1)".to_owned(), within.clone()).await.expect("a row");
@@ -132,9 +135,7 @@ async fn a_transaction_ends_with_its_connection_and_its_session() {
 
 #[tokio::test]
 async fn a_transaction_that_nobody_goes_on_with_ends() {
-    let server = start();
-    let mut client = connect(&server).await;
-    client.execute_update("CREATE TABLE t (a int)".to_owned(), None).await.expect("it is made");
+    let (server, mut client) = with_table("a int").await;
     client.set_header("options", "{\"idle_in_transaction_session_timeout\": \"300ms\"}");
     let transaction = client.begin_transaction().await.expect("it begins");
     client.execute_update("INSERT INTO t VALUES (1)".to_owned(), Some(transaction.clone())).await.expect("a row");
@@ -149,9 +150,7 @@ async fn a_transaction_that_nobody_goes_on_with_ends() {
 
 #[tokio::test]
 async fn what_could_not_be_told_is_not_committed() {
-    let server = start();
-    let mut client = connect(&server).await;
-    client.execute_update("CREATE TABLE t (a text)".to_owned(), None).await.expect("it is made");
+    let (_server, mut client) = with_table("a text").await;
     let transaction = client.begin_transaction().await.expect("it begins");
     let text = "INSERT INTO t VALUES (repeat('x', 20000000)) RETURNING a".to_owned();
     let info = client.execute(text, Some(transaction.clone())).await.expect("it is told");
@@ -162,9 +161,7 @@ async fn what_could_not_be_told_is_not_committed() {
 
 #[tokio::test]
 async fn what_a_statement_has_ended_has_ended() {
-    let server = start();
-    let mut client = connect(&server).await;
-    client.execute_update("CREATE TABLE t (a int)".to_owned(), None).await.expect("it is made");
+    let (_server, mut client) = with_table("a int").await;
     for (ends, count) in [("ROLLBACK", 0), ("COMMIT", 1)] {
         let transaction = client.begin_transaction().await.expect("it begins");
         let within = Some(transaction.clone());
@@ -175,4 +172,21 @@ async fn what_a_statement_has_ended_has_ended() {
         assert_eq!(failed(client.end_transaction(transaction, EndTransaction::Rollback).await).1, "25000");
         assert_eq!(number(&mut client, "SELECT count(*) FROM t").await, count);
     }
+}
+
+#[tokio::test]
+async fn a_connection_has_so_many_transactions() {
+    let (_server, mut client) = with_table("a int").await;
+    let mut begun = Vec::new();
+    for _ in 0..99 {
+        begun.push(client.begin_transaction().await.expect("it begins"));
+    }
+    client.set_header("options", "{\"idle_in_transaction_session_timeout\": \"300ms\"}");
+    client.begin_transaction().await.expect("it begins");
+    // The last one ends by itself, though nothing was ever done in it, and then is none.
+    while let Err(refused) = client.begin_transaction().await.map(|id| begun.push(id)) {
+        assert_eq!(failed::<()>(Err(refused)), (Code::ResourceExhausted, "53400".to_owned()));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    client.end_transaction(begun.remove(0), EndTransaction::Rollback).await.expect("it ends");
 }

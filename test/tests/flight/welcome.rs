@@ -4,7 +4,10 @@ use crate::{Client, admin, connect, failed, query};
 use arrow::array::AsArray;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::EndTransaction;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use glimpse_test::server::Server;
+use glimpse_test::tokens::signed;
+use serde_json::json;
 use tonic::Code;
 
 /// A server with this rule for everybody who is not of the system.
@@ -27,8 +30,7 @@ async fn user(client: &mut Client) -> Result<String, FlightError> {
 }
 
 fn basic(client: &mut Client, text: &str) {
-    use base64::Engine;
-    client.set_header("authorization", format!("Basic {}", base64::prelude::BASE64_STANDARD.encode(text)));
+    client.set_header("authorization", format!("Basic {}", BASE64_STANDARD.encode(text)));
 }
 
 #[tokio::test]
@@ -67,6 +69,30 @@ async fn a_password_is_shown_once_and_then_a_token() {
             Some(name) => assert_eq!(user(&mut each).await.expect("a name"), name),
             None => assert!(user(&mut each).await.is_err(), "{shown}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_somebody_else_is_a_role() {
+    const SECRET: &str = "a secret of at least thirty-two bytes";
+    let dir = tempfile::tempdir().expect("a directory");
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, SECRET).expect("a file");
+    let server = guarded(&dir, &["--jwt-secret-file", secret.to_str().expect("a path")]);
+    let mut own = admin(&server);
+    let mut token = |secret: &str, claims| signed(&mut own, secret, &claims);
+    let mut client = connect(&server).await;
+    client.set_token(token(SECRET, json!({ "sub": "joe", "exp": 4_102_444_800_u64 })));
+    assert_eq!(user(&mut client).await.expect("a name"), "joe");
+    // By another, expired, of nobody whom a rule lets in, without a signature.
+    for (wrong, code) in [
+        (token(&SECRET.to_uppercase(), json!({ "sub": "joe", "exp": 4_102_444_800_u64 })), Code::Unauthenticated),
+        (token(SECRET, json!({ "sub": "joe", "exp": 1_000_000_000 })), Code::Unauthenticated),
+        (token(SECRET, json!({ "sub": "materialize", "exp": 4_102_444_800_u64 })), Code::PermissionDenied),
+        ("eyJhbGciOiJub25lIn0.eyJzdWIiOiJqb2UiLCJleHAiOjQxMDI0NDQ4MDB9.".to_owned(), Code::Unauthenticated),
+    ] {
+        client.set_token(wrong);
+        assert_eq!(failed(user(&mut client).await).0, code);
     }
 }
 

@@ -1,27 +1,14 @@
 //! Bearer tokens: who has one is the role that it names, as far as the rules let that in.
 
-use crate::{JSON, admin, base64};
+use crate::{JSON, admin};
 use glimpse_test::http::{Answer, Http};
 use glimpse_test::server::Server;
+use glimpse_test::tokens::{encoded, signed};
 use serde_json::{Value, json};
 
 const SECRET: &str = "a secret of at least thirty-two bytes";
 /// When the tokens expire that do not matter: in 2100.
 const LATER: u64 = 4_102_444_800;
-
-/// Base64 as in tokens.
-fn of_tokens(base64: &str) -> String {
-    base64.trim_end_matches('=').replace('+', "-").replace('/', "_")
-}
-
-/// A token, signed by the server's own functions.
-fn token(server: &Server, secret: &str, claims: &Value) -> String {
-    let part = |text: &str| of_tokens(&base64(text));
-    let message = format!("{}.{}", part("{\"alg\":\"HS256\"}"), part(&claims.to_string()));
-    let sql = format!("SELECT encode(hmac('{message}', '{secret}', 'sha256'), 'base64')");
-    let signature = admin(server).rows(&sql).expect("a signature")[0][0].clone().expect("not NULL");
-    format!("{message}.{}", of_tokens(&signature))
-}
 
 fn ask(http: &mut Http, authorization: &str) -> Answer {
     let body = json!({ "query": "SELECT current_user" }).to_string();
@@ -47,7 +34,7 @@ fn a_token_is_a_role() {
         own.execute(&format!("CREATE ROLE {role}")).expect("it is made");
     }
     let mut http = Http::connect(server.http_addr()).expect("a connection");
-    let bearer = |claims: Value| format!("Bearer {}", token(&server, SECRET, &claims));
+    let bearer = |claims: Value| format!("Bearer {}", signed(&mut admin(&server), SECRET, &claims));
     let of = |role: &str| bearer(json!({ "sub": role, "exp": LATER }));
     for role in ["joe", "ann"] {
         let answer = ask(&mut http, &of(role));
@@ -62,14 +49,13 @@ fn a_token_is_a_role() {
     }
     // Expired, without an end, of another, of nobody, for others, unsigned, none.
     let good = of("joe");
-    let unsigned =
-        format!("Bearer {}.{}.", of_tokens(&base64("{\"alg\":\"none\"}")), good.split('.').nth(1).expect("claims"));
+    let unsigned = format!("Bearer {}.{}.", encoded("{\"alg\":\"none\"}"), good.split('.').nth(1).expect("claims"));
     for wrong in [
         bearer(json!({ "sub": "joe", "exp": 1_000_000_000 })),
         bearer(json!({ "sub": "joe" })),
         format!(
             "Bearer {}",
-            token(&server, "another secret of thirty-two bytes", &json!({ "sub": "joe", "exp": LATER }))
+            signed(&mut admin(&server), "another secret of thirty-two bytes", &json!({ "sub": "joe", "exp": LATER }))
         ),
         bearer(json!({ "exp": LATER })),
         bearer(json!({ "sub": "joe", "exp": LATER, "aud": "others" })),
@@ -87,7 +73,7 @@ fn a_token_is_a_role() {
     let other = "another secret of thirty-two bytes";
     std::fs::write(&secret, other).expect("a file");
     server.signal("HUP").expect("it is told");
-    let fresh = format!("Bearer {}", token(&server, other, &json!({ "sub": "joe", "exp": LATER })));
+    let fresh = format!("Bearer {}", signed(&mut admin(&server), other, &json!({ "sub": "joe", "exp": LATER })));
     crate::eventually("the secret is read again", || ask(&mut http, &fresh).status == 200);
     assert_eq!(ask(&mut http, &good).status, 401);
     // What was refused is not in the log.
