@@ -149,7 +149,6 @@ public final class FlightJdbc {
   static void metadata(Connection flight) throws SQLException {
     DatabaseMetaData metadata = flight.getMetaData();
     check("the server", metadata.getDatabaseProductName(), "Glimpse");
-    check("small letters", metadata.storesLowerCaseIdentifiers(), true);
     check("its quotes", metadata.getIdentifierQuoteString(), "\"");
     List<String> found = new ArrayList<>();
     try (ResultSet tables = metadata.getTables(null, "public", "jdbc", null)) {
