@@ -302,6 +302,10 @@ impl Seat {
         if (is_last || is_live) && response.is_ok() && !self.sync_at_once() {
             Box::pin(self.sync()).await?;
         }
+        if is_live && let Some(session) = self.here() {
+            // Nor is it planned again: a thousand who follow something have a thousand plans of it.
+            session.statements.forget("");
+        }
         response
     }
 

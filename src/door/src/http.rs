@@ -23,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio_rustls::server::TlsStream;
 
 /// How HTTP/2 and HTTP/1.1 are called in ALPN.
 pub const HTTP2: &[u8] = b"h2";
@@ -83,6 +84,12 @@ pub struct Ported<D> {
     places: Arc<Semaphore>,
 }
 
+/// A connection whose first byte has come.
+enum Met {
+    Plain(TcpStream, Arrival),
+    Encrypted(Box<TlsStream<TcpStream>>, Arrival),
+}
+
 impl<D: Door> Ported<D> {
     /// Whether HTTP/2 is spoken where nobody asks: without TLS, or without ALPN.
     const HTTP2_UNASKED: bool = matches!(D::PROTOCOLS, [.., [b'h', b'2']]);
@@ -111,27 +118,40 @@ impl<D: Door> Ported<D> {
         let present = Present { _place: place, _token: self.server.presence() };
         let arrival = Arrival::new(&stream, self.port);
         let tls = self.entrance.get().and_then(|entrance| entrance.tls().map(|_| Arc::clone(entrance)));
-        let Some(entrance) = tls else { return self.converse(stream, arrival, present, Self::HTTP2_UNASKED).await };
-        // Boxed, so that plain connections have no room for it.
-        let served = Box::pin(async {
-            let mut first = [0];
-            match tokio::time::timeout(HEAD_PATIENCE, stream.peek(&mut first)).await {
-                Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {}
-                Ok(Ok(1)) => return self.converse(stream, arrival, present, Self::HTTP2_UNASKED).await,
-                _ => return,
+        // Each has room of its own, which is free again when it is over.
+        let met = match tls {
+            Some(entrance) => Box::pin(Self::meet(&entrance, stream, arrival)).await,
+            None => Some(Met::Plain(stream, arrival)),
+        };
+        match met {
+            Some(Met::Plain(stream, arrival)) => {
+                Box::pin(self.converse(stream, arrival, present, Self::HTTP2_UNASKED)).await;
             }
-            let Some(tls) = entrance.tls() else { return };
-            match tokio::time::timeout(HEAD_PATIENCE, tls.accept(stream, D::PROTOCOLS)).await {
-                Ok(Ok((stream, identity))) => {
-                    let is_http2 = crate::tls::names(&stream, HTTP2) || Self::HTTP2_UNASKED;
-                    let arrival = arrival.encrypted(&stream, &identity);
-                    self.converse(stream, arrival, present, is_http2).await;
-                }
-                Ok(Err(error)) => tracing::debug!(%error, peer = ?arrival.peer, "a TLS handshake failed"),
-                Err(_) => tracing::debug!(peer = ?arrival.peer, "a TLS handshake took too long"),
+            Some(Met::Encrypted(stream, arrival)) => {
+                let is_http2 = crate::tls::names(&stream, HTTP2) || Self::HTTP2_UNASKED;
+                Box::pin(self.converse(stream, arrival, present, is_http2)).await;
             }
-        });
-        served.await;
+            None => {}
+        }
+    }
+
+    /// Has a handshake with whoever begins with one.
+    async fn meet(entrance: &Entrance, stream: TcpStream, arrival: Arrival) -> Option<Met> {
+        let mut first = [0];
+        match tokio::time::timeout(HEAD_PATIENCE, stream.peek(&mut first)).await {
+            Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {}
+            Ok(Ok(1)) => return Some(Met::Plain(stream, arrival)),
+            _ => return None,
+        }
+        match tokio::time::timeout(HEAD_PATIENCE, entrance.tls()?.accept(stream, D::PROTOCOLS)).await {
+            Ok(Ok((stream, identity))) => {
+                let arrival = arrival.encrypted(&stream, &identity);
+                return Some(Met::Encrypted(Box::new(stream), arrival));
+            }
+            Ok(Err(error)) => tracing::debug!(%error, peer = ?arrival.peer, "a TLS handshake failed"),
+            Err(_) => tracing::debug!(peer = ?arrival.peer, "a TLS handshake took too long"),
+        }
+        None
     }
 
     /// Serves the requests of somebody who has come by no socket.
@@ -158,12 +178,12 @@ impl<D: Door> Ported<D> {
                 answering.await
             }
         });
-        let served = async {
+        let served = pin!(async {
             match is_http2 {
                 true => Box::pin(self.http2(TokioIo::new(stream), service, &visitor)).await,
                 false => self.http1(TokioIo::new(stream), service).await,
             }
-        };
+        });
         tokio::select! {
             biased;
             served = served => if let Err(error) = served {
@@ -185,8 +205,9 @@ impl<D: Door> Ported<D> {
     {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX as usize);
-        let served = pin!(http.serve_connection(stream, service).with_upgrades());
-        self.until_stopped(served, |served| served.graceful_shutdown()).await
+        // Boxed, because a future has room for what it moves at each place where that has been.
+        let mut served = Box::pin(http.serve_connection(stream, service).with_upgrades());
+        self.until_stopped(served.as_mut(), |served| served.graceful_shutdown()).await
     }
 
     async fn http2<S, I>(&self, stream: I, service: S, visitor: &Arc<Visitor<D::Own>>) -> hyper::Result<()>

@@ -24,6 +24,7 @@ use repr::sqlstate::SqlState;
 use sql_syntax::ast::{IsolationLevel, SetValue, TransactionModes};
 use sql_syntax::names::{IDENTIFIER_BYTES_MAX, truncate_identifier};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The parameter that says which share of its statements a session has noted.
@@ -145,7 +146,10 @@ impl Slot {
 /// One session's parameters.
 #[derive(Clone, Debug)]
 pub struct SessionVars {
-    slots: Vec<Slot>,
+    /// The system's when the session began: what a parameter is that has no slot.
+    system: SystemVars,
+    /// By place in [`SESSION_VARS`], those that are or were anything else; shared with copies until one of them changes.
+    slots: Arc<BTreeMap<usize, Slot>>,
     /// `SET app.name = …`: parameters with a dot in their name that nobody defined.
     custom: BTreeMap<String, Slot>,
     /// Session values as they were when the transaction began, for those changed since.
@@ -191,12 +195,9 @@ impl SessionVars {
         role_defaults: &[(String, String)],
         startup: &[(String, String)],
     ) -> Result<SessionVars, SqlError> {
-        let slots = SESSION_VARS
-            .iter()
-            .map(|definition| Slot { default: system.value(definition).to_owned(), ..Slot::default() })
-            .collect();
         let mut vars = SessionVars {
-            slots,
+            system: system.clone(),
+            slots: Arc::default(),
             custom: BTreeMap::new(),
             undo: None,
             changed: Vec::new(),
@@ -228,17 +229,18 @@ impl SessionVars {
             if let Some((index, definition)) = definitions::find_session(name)
                 && let Ok(value) = values::canonical_raw(definition, value)
             {
-                vars.slots[index].default = value;
+                vars.slot_mut(index).default = value;
             }
         }
         for (name, value) in startup {
             match definitions::find_session(name) {
                 Some((_, definition)) if definition.read_only() => return Err(cannot_change(definition.name)),
                 Some((index, definition)) => {
-                    vars.slots[index].default = match definition.kind {
+                    let value = match definition.kind {
                         Kind::DateStyle => vars.date_style(index, value)?,
                         _ => values::canonical_raw(definition, value)?,
                     };
+                    vars.slot_mut(index).default = value;
                 }
                 None => vars.set_raw(name, value, false).map(drop)?,
             }
@@ -254,14 +256,15 @@ impl SessionVars {
         match definitions::find_session(name) {
             // The default is what the session has outside transactions.
             Some((_, definition)) if definition.name == "default_transaction_isolation" => {
-                let slot = &self.slots[definitions::index_of("transaction_isolation")];
-                Some(slot.session.as_deref().unwrap_or(&slot.default))
+                let index = definitions::index_of("transaction_isolation");
+                let slot = self.slots.get(&index);
+                Some(slot.map_or_else(|| self.value(index), |slot| slot.session.as_deref().unwrap_or(&slot.default)))
             }
             Some((index, definition)) => {
                 // Outside of a block every statement is a transaction, which begins with the default.
                 let begins_with =
                     OF_TRANSACTIONS.iter().find(|(of, _)| *of == definition.name && !self.in_transaction());
-                Some(self.slots[begins_with.map_or(index, |(_, from)| definitions::index_of(from))].value())
+                Some(self.value(begins_with.map_or(index, |(_, from)| definitions::index_of(from))))
             }
             None => self.custom.get(&name.to_ascii_lowercase()).map(Slot::value),
         }
@@ -335,7 +338,7 @@ impl SessionVars {
         match definitions::find_session(name) {
             Some((_, definition)) if definition.read_only() => Err(cannot_change(definition.name)),
             Some((index, _)) => {
-                self.slots[index].local = None;
+                self.slot_mut(index).local = None;
                 self.store(index, None, false);
                 Ok(())
             }
@@ -351,8 +354,9 @@ impl SessionVars {
     pub fn reset_all(&mut self) {
         for (index, definition) in SESSION_VARS.iter().enumerate() {
             // As in Postgres, the transaction's own modes stay, and so does the role.
-            if !definition.read_only() && !matches!(definition.name, "transaction_isolation" | "role") {
-                self.slots[index].local = None;
+            let stays = definition.read_only() || matches!(definition.name, "transaction_isolation" | "role");
+            if !stays && self.slots.contains_key(&index) {
+                self.slot_mut(index).local = None;
                 self.store(index, None, false);
             }
         }
@@ -380,8 +384,8 @@ impl SessionVars {
     pub fn begin_transaction(&mut self) {
         self.undo.get_or_insert_default();
         for (of, from) in OF_TRANSACTIONS {
-            let value = self.slots[definitions::index_of(from)].value().to_owned();
-            self.slots[definitions::index_of(of)].local = Some(value);
+            let value = self.value(definitions::index_of(from)).to_owned();
+            self.slot_mut(definitions::index_of(of)).local = Some(value);
         }
         self.decode_all();
     }
@@ -389,10 +393,10 @@ impl SessionVars {
     /// The transaction ended: its local values go; if it was rolled back, so do the session values it set.
     pub fn end_transaction(&mut self, committed: bool) {
         let Some(undo) = self.undo.take() else { return };
-        for index in 0..self.slots.len() {
-            if self.slots[index].local.take().is_some() {
-                self.note_change(index);
-            }
+        let local = self.slots.iter().filter(|(_, slot)| slot.local.is_some());
+        for index in local.map(|(index, _)| *index).collect::<Vec<_>>() {
+            self.slot_mut(index).local = None;
+            self.note_change(index);
         }
         let mut has_changed = !committed && !undo.custom.is_empty();
         for slot in self.custom.values_mut() {
@@ -403,7 +407,7 @@ impl SessionVars {
             return;
         }
         for (index, value) in undo.slots.into_iter().rev() {
-            self.slots[index].session = value;
+            self.slot_mut(index).session = value;
             self.note_change(index);
         }
         // As in Postgres, a name that was set once stays known, and is empty.
@@ -413,9 +417,9 @@ impl SessionVars {
 
     /// ROLLBACK TO SAVEPOINT: every value becomes what it was in `saved`, an earlier state of these parameters.
     pub fn restore(&mut self, saved: &SessionVars) {
-        for index in 0..self.slots.len() {
-            if self.slots[index] != saved.slots[index] {
-                self.slots[index].clone_from(&saved.slots[index]);
+        let before = std::mem::replace(&mut self.slots, Arc::clone(&saved.slots));
+        for index in 0..SESSION_VARS.len() {
+            if before.get(&index) != self.slots.get(&index) {
                 self.note_change(index);
             }
         }
@@ -428,8 +432,8 @@ impl SessionVars {
     /// Says whether the current role is a superuser.
     pub fn set_superuser(&mut self, superuser: bool) {
         let (index, value) = (definitions::index_of("is_superuser"), if superuser { "on" } else { "off" });
-        if self.slots[index].default != value {
-            value.clone_into(&mut self.slots[index].default);
+        if self.default(index) != value {
+            value.clone_into(&mut self.slot_mut(index).default);
             self.note_change(index);
         }
     }
@@ -445,7 +449,7 @@ impl SessionVars {
             .iter()
             .enumerate()
             .filter(|(_, definition)| definition.report)
-            .map(|(index, definition)| (definition.name, self.slots[index].value().to_owned()))
+            .map(|(index, definition)| (definition.name, self.value(index).to_owned()))
             .collect()
     }
 
@@ -458,7 +462,7 @@ impl SessionVars {
     pub fn take_changes(&mut self) -> Vec<(&'static str, String)> {
         std::mem::take(&mut self.changed)
             .into_iter()
-            .map(|index| (SESSION_VARS[index].name, self.slots[index].value().to_owned()))
+            .map(|index| (SESSION_VARS[index].name, self.value(index).to_owned()))
             .collect()
     }
 
@@ -494,12 +498,12 @@ impl SessionVars {
 
     /// The current database.
     pub fn database(&self) -> &str {
-        self.slots[definitions::index_of("database")].value()
+        self.value(definitions::index_of("database"))
     }
 
     /// The cluster that runs what this session asks for.
     pub fn cluster(&self) -> &str {
-        self.slots[definitions::index_of("cluster")].value()
+        self.value(definitions::index_of("cluster"))
     }
 
     /// The isolation level of the current transaction, or of the next.
@@ -549,19 +553,33 @@ impl SessionVars {
 
     /// The share of statements that the session wants noted in the server's history.
     pub fn statement_logging_sample_rate(&self) -> f64 {
-        self.slots[definitions::index_of(SAMPLE_RATE)].value().parse().unwrap_or(0.0)
+        self.value(definitions::index_of(SAMPLE_RATE)).parse().unwrap_or(0.0)
     }
 
     fn duration(&self, name: &str) -> Option<Duration> {
         let index = definitions::index_of(name);
-        match values::decode_int(&SESSION_VARS[index], self.slots[index].value()) {
+        match values::decode_int(&SESSION_VARS[index], self.value(index)) {
             Some(ms) if ms > 0 => Some(Duration::from_millis(ms.unsigned_abs())),
             _ => None,
         }
     }
 
     fn set_builtin_default(&mut self, name: &str, value: &str) {
-        self.slots[definitions::index_of(name)].default = value.to_owned();
+        self.slot_mut(definitions::index_of(name)).default = value.to_owned();
+    }
+
+    fn value(&self, index: usize) -> &str {
+        self.slots.get(&index).map_or_else(|| self.system.value(&SESSION_VARS[index]), Slot::value)
+    }
+
+    /// What RESET goes back to.
+    fn default(&self, index: usize) -> &str {
+        self.slots.get(&index).map_or_else(|| self.system.value(&SESSION_VARS[index]), |slot| &slot.default)
+    }
+
+    fn slot_mut(&mut self, index: usize) -> &mut Slot {
+        let usual = || Slot { default: self.system.value(&SESSION_VARS[index]).to_owned(), ..Slot::default() };
+        Arc::make_mut(&mut self.slots).entry(index).or_insert_with(usual)
     }
 
     fn set_modes(&mut self, modes: &TransactionModes, [isolation, read_only, deferrable]: [&str; 3], local: bool) {
@@ -593,13 +611,13 @@ impl SessionVars {
                     detail: None,
                 }];
             }
-            self.slots[index].local = value;
+            self.slot_mut(index).local = value;
         } else {
             if let Some(undo) = &mut self.undo {
-                undo.slots.push((index, self.slots[index].session.clone()));
+                undo.slots.push((index, self.slots.get(&index).and_then(|slot| slot.session.clone())));
             }
-            self.slots[index].session = value;
-            self.slots[index].local = None;
+            let slot = self.slot_mut(index);
+            (slot.session, slot.local) = (value, None);
         }
         self.note_change(index);
         Vec::new()
@@ -645,7 +663,7 @@ impl SessionVars {
 
     /// What this parameter becomes by a value that may say half of it.
     fn date_style(&self, index: usize, value: &str) -> Result<String, SqlError> {
-        values::date_style(value, self.slots[index].value(), &self.slots[index].default)
+        values::date_style(value, self.value(index), self.default(index))
     }
 
     fn note_change(&mut self, index: usize) {
@@ -666,7 +684,7 @@ impl SessionVars {
 
     /// Values are checked when they are set, so that what is unknown here is not there.
     fn decode_locale(&self) -> Locale {
-        let value = |name: &str| self.slots[definitions::index_of(name)].value();
+        let value = |name: &str| self.value(definitions::index_of(name));
         let usual = Locale::default();
         Locale {
             time_zone: TimeZone::parse(value("TimeZone")).unwrap_or(usual.time_zone),
@@ -678,7 +696,7 @@ impl SessionVars {
     }
 
     fn decode_all(&mut self) {
-        let value = |name: &str| self.slots[definitions::index_of(name)].value();
+        let value = |name: &str| self.value(definitions::index_of(name));
         self.decoded = Decoded {
             search_path: values::split_identifiers(value("search_path")).unwrap_or_default(),
             isolation: IsolationLevel::from_name(value("transaction_isolation"))

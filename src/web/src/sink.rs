@@ -14,11 +14,13 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::Stream;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use tokio::sync::mpsc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// Bytes of an answer that is kept back until it is whole.
 const HELD_BYTES_MAX: usize = 60 << 10;
@@ -52,11 +54,32 @@ impl Head {
     }
 }
 
+/// Where parts of an answer go from the work to the body. Whoever waits for the body does the work, so that nobody has to be woken.
+#[derive(Clone, Debug, Default)]
+struct Hatch(Arc<Mutex<Part>>);
+
 /// Part of an answer.
-#[derive(Debug)]
-enum Piece {
-    Head(Head),
-    Data(Bytes),
+#[derive(Debug, Default)]
+struct Part {
+    head: Option<Head>,
+    data: Option<Bytes>,
+}
+
+impl Hatch {
+    /// Gives out a part, and returns once it was taken and more is wanted.
+    async fn put(&self, part: Part) {
+        *self.0.lock() = part;
+        let is_taken = || matches!(*self.0.lock(), Part { head: None, data: None });
+        poll_fn(|_| if is_taken() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    fn take_head(&self) -> Option<Head> {
+        self.0.lock().head.take()
+    }
+
+    fn take_data(&self) -> Option<Bytes> {
+        self.0.lock().data.take()
+    }
 }
 
 /// Where an answer is written.
@@ -65,7 +88,7 @@ pub(crate) struct Sink {
     pub(crate) buffer: Vec<u8>,
     /// Until the first piece is sent.
     head: Option<Head>,
-    pieces: mpsc::Sender<Piece>,
+    hatch: Hatch,
     /// How many pieces were sent.
     sent: usize,
     /// What is kept back until the answer is whole, if it is.
@@ -104,17 +127,14 @@ impl Outlet for Sink {
     }
 
     async fn flush(&mut self) -> Result<(), AdapterError> {
-        let gone = |_| AdapterError::new(SqlState::CONNECTION_FAILURE, "the client has gone");
         self.sent += 1;
         if let Some(held) = &mut self.held {
             held.append(&mut self.buffer);
             return if held.len() > HELD_BYTES_MAX { Err(too_long()) } else { Ok(()) };
         }
-        if let Some(head) = self.head.take() {
-            self.pieces.send(Piece::Head(head)).await.map_err(gone)?;
-        }
-        let data = Bytes::from(std::mem::take(&mut self.buffer));
-        if data.is_empty() { Ok(()) } else { self.pieces.send(Piece::Data(data)).await.map_err(gone) }
+        let data = (!self.buffer.is_empty()).then(|| Bytes::from(std::mem::take(&mut self.buffer)));
+        self.hatch.put(Part { head: self.head.take(), data }).await;
+        Ok(())
     }
 }
 
@@ -131,79 +151,52 @@ where
     W: Send + Unpin + 'static,
     F: Future<Output = (Sink, Result<(), Refusal>)> + Send + 'static,
 {
-    let (tx, mut pieces) = mpsc::channel(1);
-    let mut work: Work =
-        Box::pin(write(Sink { buffer: Vec::new(), head: Some(head), pieces: tx, sent: 0, held: None }));
-    tokio::select! {
-        biased;
-        piece = pieces.recv() => match piece {
-            Some(Piece::Head(head)) => {
-                head.with(Body::from_stream(Pieces { state: State::Working(work), pieces, _watch: watch() }))
-            }
-            Some(Piece::Data(_)) | None => {
-                tracing::error!("an answer has no head");
-                StatusCode::INTERNAL_SERVER_ERROR.into_response()
-            }
-        },
-        (sink, done) = &mut work => match (done, sink.head) {
-            (Ok(()), Some(head)) => head.with(Body::from(sink.buffer)),
-            // The head was sent, and not received yet.
-            (Ok(()), None) => match pieces.try_recv() {
-                Ok(Piece::Head(head)) => head.with(Body::from(sink.buffer)),
-                _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-            },
-            (Err(refusal), _) => refusal.into_response(),
-        },
+    let hatch = Hatch::default();
+    let sink = Sink { buffer: Vec::new(), head: Some(head), hatch: hatch.clone(), sent: 0, held: None };
+    let mut work: Work = Box::pin(write(sink));
+    let began = poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Err(done)),
+        Poll::Pending => hatch.take_head().map_or(Poll::Pending, |head| Poll::Ready(Ok(head))),
+    });
+    match began.await {
+        Ok(head) => head.with(Body::from_stream(Pieces { work: Some(work), hatch, _watch: watch() })),
+        Err((Sink { head: Some(head), buffer, .. }, Ok(()))) => head.with(Body::from(buffer)),
+        Err((_, Ok(()))) => {
+            tracing::error!("an answer has no head");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+        Err((_, Err(refusal))) => refusal.into_response(),
     }
 }
 
 /// A body in pieces.
 struct Pieces<W> {
-    state: State,
-    pieces: mpsc::Receiver<Piece>,
+    /// What makes them, until it is done.
+    work: Option<Work>,
+    hatch: Hatch,
     _watch: W,
-}
-
-/// Where the rest of a body comes from, once the pieces that were sent are taken.
-enum State {
-    /// From the work that makes it.
-    Working(Work),
-    /// The work is done, and has left this.
-    Done(Vec<u8>),
-    /// There is nothing more.
-    Over,
 }
 
 impl<W: Unpin> Stream for Pieces<W> {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        loop {
-            match self.pieces.poll_recv(context) {
-                Poll::Ready(Some(Piece::Data(data))) => return Poll::Ready(Some(Ok(data))),
-                Poll::Ready(Some(Piece::Head(_))) => continue,
-                Poll::Ready(None) | Poll::Pending => {}
-            }
-            match &mut self.state {
-                // What it sends wakes whoever waits for pieces.
-                State::Working(work) => match ready!(work.as_mut().poll(context)) {
-                    (sink, Ok(())) => self.state = State::Done(sink.buffer),
-                    (_, Err(refusal)) => {
-                        tracing::debug!(?refusal, "an answer breaks off");
-                        self.state = State::Over;
-                        return Poll::Ready(Some(Err(io::Error::other("the answer breaks off"))));
-                    }
-                },
-                State::Done(rest) => {
-                    let rest = Bytes::from(std::mem::take(rest));
-                    self.state = State::Over;
-                    if !rest.is_empty() {
-                        return Poll::Ready(Some(Ok(rest)));
-                    }
-                }
-                State::Over => return Poll::Ready(None),
-            }
+        // The first comes with the head.
+        if let Some(data) = self.hatch.take_data() {
+            return Poll::Ready(Some(Ok(data)));
         }
+        let Some(work) = &mut self.work else { return Poll::Ready(None) };
+        let Poll::Ready((Sink { buffer, .. }, done)) = work.as_mut().poll(context) else {
+            return self.hatch.take_data().map_or(Poll::Pending, |data| Poll::Ready(Some(Ok(data))));
+        };
+        self.work = None;
+        Poll::Ready(match done {
+            Ok(()) => (!buffer.is_empty()).then(|| Ok(Bytes::from(buffer))),
+            Err(refusal) => {
+                tracing::debug!(?refusal, "an answer breaks off");
+                Some(Err(io::Error::other("the answer breaks off")))
+            }
+        })
     }
 }
 
@@ -246,8 +239,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_does_not_read_makes_the_work_wait() {
-        let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let counted = std::sync::Arc::clone(&count);
+        let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
         let write = |mut sink: Sink| async move {
             for _ in 0..100 {
                 sink.buffer.push(b'x');

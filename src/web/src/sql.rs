@@ -216,8 +216,9 @@ async fn run(
     };
     let done = tokio::select! {
         biased;
-        () = ended.cancelled() => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends").into()),
+        // What is answered at once waits for nothing.
         done = answering => done,
+        () = ended.cancelled() => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends").into()),
     };
     if done.is_ok() || sink.head().is_some() {
         if let (Err(_), Some(session)) = (&done, seated.here()) {

@@ -13,6 +13,7 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::PhysicalExpr;
 use engine::error::SqlError;
+use engine::rules::guard::is_immutable;
 use engine::{Engine, SessionInfo};
 use ore::clock::Clock;
 use ore::memory::Reservation;
@@ -62,6 +63,8 @@ pub struct Webhook {
 /// A condition, with the secrets that it reads.
 struct Check {
     condition: Expr,
+    /// What it was compiled to, if requests alone decide what it says.
+    compiled: Option<Arc<dyn PhysicalExpr>>,
     schema: DFSchema,
     desc: RelationDesc,
     codec: RowCodec,
@@ -211,9 +214,16 @@ impl Check {
         let input = |input: &sql::webhook::InputDef| Ok(Input { of: secret(&input.of)?, is_bytes: input.bytes });
         let desc = check.desc();
         let types: Vec<_> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
+        let condition = plan_webhook_check(&ctx, check)?;
+        let schema = DFSchema::try_from(Arc::clone(&desc.schema)).map_err(SqlError::from)?;
+        let compiled = match is_immutable(&condition) {
+            true => Some(engine.create_physical_expr(&condition, &schema, &session)?),
+            false => None,
+        };
         Ok(Check {
-            condition: plan_webhook_check(&ctx, check)?,
-            schema: DFSchema::try_from(Arc::clone(&desc.schema)).map_err(SqlError::from)?,
+            condition,
+            compiled,
+            schema,
             codec: RowCodec::new(&types)?,
             inputs: check.inputs.iter().map(input).collect::<Result<_, AdapterError>>()?,
             desc,
@@ -221,8 +231,11 @@ impl Check {
         })
     }
 
-    /// The condition as of now, which it may ask for.
+    /// The condition as of now, if it asks for the time.
     fn compiled(&self) -> Result<Arc<dyn PhysicalExpr>, AdapterError> {
+        if let Some(compiled) = &self.compiled {
+            return Ok(Arc::clone(compiled));
+        }
         let now_us = i64::try_from(self.server.clock.now_us()).unwrap_or(i64::MAX);
         let session = SessionInfo {
             now_us: Some(now_us),
