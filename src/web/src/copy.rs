@@ -106,7 +106,7 @@ pub(crate) async fn copy(
         let welcome = welcome(&visitor, &parts, options.as_deref()).await?;
         Ok((welcome, Table::parse(&table)?, form_of(&parts.headers)?, Print::of(&parts)?))
     };
-    let ((Welcome { entrance, place }, table, form, once), mut body) = before(body, found).await?;
+    let ((Welcome { entrance, place }, table, form, once), mut body) = before(body, found.await).await?;
     let mut seated = visitor.seat(&entrance, place)?;
     let once = match once {
         Some((key, print)) => {

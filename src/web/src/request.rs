@@ -197,15 +197,12 @@ pub(crate) async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Refusal
     }
 }
 
-/// What is found out before a body is read, and the body.
-pub(crate) async fn before<T>(
-    body: Body,
-    found: impl Future<Output = Result<T, Refusal>>,
-) -> Result<(T, Body), Refusal> {
-    match found.await {
+/// What was found out before a body is read, and the body.
+pub(crate) async fn before<T>(body: Body, found: Result<T, Refusal>) -> Result<(T, Body), Refusal> {
+    match found {
         Ok(found) => Ok((found, body)),
         Err(refusal) => {
-            drain(body).await;
+            Box::pin(drain(body)).await;
             Err(refusal)
         }
     }

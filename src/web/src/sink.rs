@@ -22,6 +22,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+/// Bytes that there is room for at first: a short answer.
+const SHORT_BYTES: usize = 512;
 /// Bytes of an answer that is kept back until it is whole.
 const HELD_BYTES_MAX: usize = 60 << 10;
 
@@ -152,7 +154,8 @@ where
     F: Future<Output = (Sink, Result<(), Refusal>)> + Send + 'static,
 {
     let hatch = Hatch::default();
-    let sink = Sink { buffer: Vec::new(), head: Some(head), hatch: hatch.clone(), sent: 0, held: None };
+    let sink =
+        Sink { buffer: Vec::with_capacity(SHORT_BYTES), head: Some(head), hatch: hatch.clone(), sent: 0, held: None };
     let mut work: Work = Box::pin(write(sink));
     let began = poll_fn(|context| match work.as_mut().poll(context) {
         Poll::Ready(done) => Poll::Ready(Err(done)),

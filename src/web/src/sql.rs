@@ -24,8 +24,10 @@ use door::apart::elsewhere;
 use door::entrance::Entrance;
 use door::visitor::{Place, options_of};
 use ore::memory::Reservation;
+use repr::Timestamp;
 use repr::sqlstate::SqlState;
 use serde_json::{Value, json};
+use std::pin::pin;
 use std::sync::Arc;
 
 /// How long what was told is kept for who comes back: a parameter of the session.
@@ -85,7 +87,7 @@ enum Asked {
     /// The rows of one.
     Rows(Request, Shape),
     /// What happens.
-    Events(made::Followed),
+    Events(Box<made::Followed>),
 }
 
 /// Who asks, and where.
@@ -94,23 +96,41 @@ pub(crate) struct Welcome {
     pub(crate) place: Place,
 }
 
+/// What is known of a request before its body comes.
+struct Heard {
+    welcome: Welcome,
+    format: Format,
+    /// Behind which event it goes on.
+    after: Option<Timestamp>,
+    /// Of one that is carried out once.
+    once: Option<(String, Print)>,
+}
+
+impl Heard {
+    async fn of(visitor: &Visitor, parts: &Parts) -> Result<Heard, Refusal> {
+        let Address { options } = address(&parts.uri)?;
+        let welcome = welcome(visitor, parts, options.as_deref()).await?;
+        let (format, after) = (Format::accepted(&parts.headers)?, events::last_event(&parts.headers)?);
+        check_json(&parts.headers)?;
+        let once = Print::of(parts)?;
+        if once.is_some() && format == Format::Events {
+            let message = format!("events have no end, and with an {IDEMPOTENCY_KEY} an answer has one");
+            return Err(Refusal::malformed(message));
+        }
+        Ok(Heard { welcome, format, after, once })
+    }
+}
+
 /// `POST /api/sql`.
 pub(crate) async fn sql(
     Extension(visitor): Extension<Arc<Visitor>>,
     request: extract::Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let found = async {
-        let Address { options } = address(&parts.uri)?;
-        let welcome = welcome(&visitor, &parts, options.as_deref()).await?;
-        let (format, after) = (Format::accepted(&parts.headers)?, events::last_event(&parts.headers)?);
-        check_json(&parts.headers)?;
-        Ok((welcome, format, after, Print::of(&parts)?))
-    };
-    let ((welcome, format, after, once), body) = before(body, found).await?;
-    if once.is_some() && format == Format::Events {
-        return Err(Refusal::malformed(format!("events have no end, and with an {IDEMPOTENCY_KEY} an answer has one")));
-    }
+    let heard = Heard::of(&visitor, &parts).await;
+    // The next request is read where this one was, once nobody has any of it.
+    drop(parts);
+    let (Heard { welcome, format, after, once }, body) = before(body, heard).await?;
     let (bytes_max, memory) = (visitor.own.request_bytes_max, welcome.entrance.client().message_memory());
     let (body, mut memory) = read_body(body, bytes_max, memory).await?;
     memory.try_grow(weight(&body)).map_err(AdapterError::from)?;
@@ -124,10 +144,10 @@ pub(crate) async fn sql(
         Ok::<_, Refusal>(match format {
             Format::Results => Asked::Results(request),
             Format::Rows(shape) => Asked::Rows(request, shape),
-            Format::Events => Asked::Events(events::followed(request, after)?),
+            Format::Events => Asked::Events(Box::new(events::followed(request, after)?)),
         })
     };
-    let asked = if is_large { elsewhere(read).await? } else { read()? };
+    let asked = if is_large { Box::pin(elsewhere(read)).await? } else { read()? };
     answer(visitor, welcome, (asked, once, memory), format).await
 }
 
@@ -139,7 +159,7 @@ pub(crate) async fn subscribe(Extension(visitor): Extension<Arc<Visitor>>, parts
     if parts.headers.contains_key(IDEMPOTENCY_KEY) {
         return Err(Refusal::malformed(format!("what is followed has no {IDEMPOTENCY_KEY}")));
     }
-    let asked = Asked::Events(events::followed(Request::Simple(query), after)?);
+    let asked = Asked::Events(Box::new(events::followed(Request::Simple(query), after)?));
     let memory = Reservation::empty(welcome.entrance.client().message_memory());
     answer(visitor, welcome, (asked, None, memory), Format::Events).await
 }
@@ -207,18 +227,20 @@ async fn run(
     mut sink: Sink,
 ) -> (Sink, Result<(), Refusal>) {
     let ended = seated.shutdown();
-    let answering = async {
-        // Each has room of its own: who follows something does so for long.
-        match once {
-            Some((key, print)) => Box::pin(tell_once(&mut seated, asked, (&key, &print), &mut sink)).await,
-            None => tell(&mut seated, asked, &mut sink).await,
+    let done = {
+        let answering = pin!(async {
+            // Each has room of its own: who follows something does so for long.
+            match once {
+                Some((key, print)) => Box::pin(tell_once(&mut seated, asked, (&key, &print), &mut sink)).await,
+                None => tell(&mut seated, asked, &mut sink).await,
+            }
+        });
+        tokio::select! {
+            biased;
+            // What is answered at once waits for nothing.
+            done = answering => done,
+            () = ended.cancelled() => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends").into()),
         }
-    };
-    let done = tokio::select! {
-        biased;
-        // What is answered at once waits for nothing.
-        done = answering => done,
-        () = ended.cancelled() => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends").into()),
     };
     if done.is_ok() || sink.head().is_some() {
         if let (Err(_), Some(session)) = (&done, seated.here()) {
@@ -234,7 +256,7 @@ async fn tell(seat: &mut Seat, asked: Asked, sink: &mut Sink) -> Result<(), Refu
     match asked {
         Asked::Results(request) => Box::pin(Results::new(sink).of(seat, request)).await,
         Asked::Rows(request, shape) => Ok(Box::pin(single::answer(seat, request, shape, sink)).await?),
-        Asked::Events(followed) => Ok(Box::pin(events::answer(seat, followed, sink)).await?),
+        Asked::Events(followed) => Ok(Box::pin(events::answer(seat, *followed, sink)).await?),
     }
 }
 

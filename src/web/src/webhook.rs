@@ -48,7 +48,7 @@ pub(crate) async fn webhook(
     request: extract::Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let ((who, once), body) = before(body, admitted(&visitor, &parts, &name)).await?;
+    let ((who, once), body) = before(body, admitted(&visitor, &parts, &name).await).await?;
     let client = visitor.own.entrance()?.client();
     let (body, mut memory) = read_body(body, visitor.own.request_bytes_max, client.message_memory()).await?;
     // As it is now: a body may take its time.
