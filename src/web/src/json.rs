@@ -15,7 +15,6 @@ use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
 use pgrepr::types::{oid, typlen, typmod};
 use repr::{ColumnDesc, Datum, PgType, RelationDesc};
-use std::io::Write;
 
 /// How values are printed, and memory for it that is used again.
 #[derive(Debug)]
@@ -157,15 +156,23 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("memory takes whatever is written");
 }
 
+fn number(out: &mut Vec<u8>, number: impl serde::Serialize) {
+    serde_json::to_writer(out, &number).expect("memory takes whatever is written");
+}
+
 /// Appends the shape of rows.
 pub(crate) fn description(out: &mut Vec<u8>, desc: &RelationDesc) {
     out.extend_from_slice(b"{\"columns\":[");
     for (at, column) in desc.columns.iter().enumerate() {
         out.extend_from_slice(if at > 0 { b",{\"name\":" } else { b"{\"name\":" });
         string(out, &column.name);
-        let (oid, length, modifier) = (oid(&column.ty), typlen(&column.ty), typmod(&column.ty));
-        write!(out, ",\"type_oid\":{oid},\"type_len\":{length},\"type_mod\":{modifier}}}")
-            .expect("memory takes whatever is written");
+        out.extend_from_slice(b",\"type_oid\":");
+        number(out, oid(&column.ty));
+        out.extend_from_slice(b",\"type_len\":");
+        number(out, typlen(&column.ty));
+        out.extend_from_slice(b",\"type_mod\":");
+        number(out, typmod(&column.ty));
+        out.push(b'}');
     }
     out.extend_from_slice(b"]}");
 }
