@@ -5,6 +5,7 @@ mod web {
     mod bearer;
     mod copy;
     mod events;
+    mod large;
     mod once;
     mod openapi;
     mod webhook;

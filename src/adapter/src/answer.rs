@@ -303,8 +303,9 @@ impl Seat {
             Box::pin(self.sync()).await?;
         }
         if is_live && let Some(session) = self.here() {
-            // Nor is it planned again: a thousand who follow something have a thousand plans of it.
+            // Nor is it asked for again and again: a thousand who follow something would keep a thousand plans of it.
             session.statements.forget("");
+            session.statements.plans.clear();
         }
         response
     }

@@ -178,19 +178,21 @@ impl<D: Door> Ported<D> {
                 answering.await
             }
         });
-        let served = pin!(async {
-            match is_http2 {
-                true => Box::pin(self.http2(TokioIo::new(stream), service, &visitor)).await,
-                false => self.http1(TokioIo::new(stream), service).await,
-            }
-        });
-        tokio::select! {
-            biased;
-            served = served => if let Err(error) = served {
-                tracing::debug!(%error, peer = ?visitor.arrival.peer, "a HTTP connection ended");
-            },
-            () = visitor.abandoned() => {
-                tracing::debug!(peer = ?visitor.arrival.peer, "a HTTP connection was not read to its end");
+        {
+            let served = pin!(async {
+                match is_http2 {
+                    true => Box::pin(self.http2(TokioIo::new(stream), service, &visitor)).await,
+                    false => self.http1(TokioIo::new(stream), service).await,
+                }
+            });
+            tokio::select! {
+                biased;
+                served = served => if let Err(error) = served {
+                    tracing::debug!(%error, peer = ?visitor.arrival.peer, "a HTTP connection ended");
+                },
+                () = visitor.abandoned() => {
+                    tracing::debug!(peer = ?visitor.arrival.peer, "a HTTP connection was not read to its end");
+                }
             }
         }
         self.door.left(&visitor.own);

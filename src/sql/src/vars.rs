@@ -147,7 +147,7 @@ impl Slot {
 #[derive(Clone, Debug)]
 pub struct SessionVars {
     /// The system's when the session began: what a parameter is that has no slot.
-    system: SystemVars,
+    system: Arc<SystemVars>,
     /// By place in [`SESSION_VARS`], those that are or were anything else; shared with copies until one of them changes.
     slots: Arc<BTreeMap<usize, Slot>>,
     /// `SET app.name = …`: parameters with a dot in their name that nobody defined.
@@ -196,7 +196,7 @@ impl SessionVars {
         startup: &[(String, String)],
     ) -> Result<SessionVars, SqlError> {
         let mut vars = SessionVars {
-            system: system.clone(),
+            system: Arc::new(system.clone()),
             slots: Arc::default(),
             custom: BTreeMap::new(),
             undo: None,
@@ -257,8 +257,8 @@ impl SessionVars {
             // The default is what the session has outside transactions.
             Some((_, definition)) if definition.name == "default_transaction_isolation" => {
                 let index = definitions::index_of("transaction_isolation");
-                let slot = self.slots.get(&index);
-                Some(slot.map_or_else(|| self.value(index), |slot| slot.session.as_deref().unwrap_or(&slot.default)))
+                let session = self.slots.get(&index).and_then(|slot| slot.session.as_deref());
+                Some(session.unwrap_or_else(|| self.default(index)))
             }
             Some((index, definition)) => {
                 // Outside of a block every statement is a transaction, which begins with the default.
@@ -338,7 +338,6 @@ impl SessionVars {
         match definitions::find_session(name) {
             Some((_, definition)) if definition.read_only() => Err(cannot_change(definition.name)),
             Some((index, _)) => {
-                self.slot_mut(index).local = None;
                 self.store(index, None, false);
                 Ok(())
             }
@@ -354,9 +353,7 @@ impl SessionVars {
     pub fn reset_all(&mut self) {
         for (index, definition) in SESSION_VARS.iter().enumerate() {
             // As in Postgres, the transaction's own modes stay, and so does the role.
-            let stays = definition.read_only() || matches!(definition.name, "transaction_isolation" | "role");
-            if !stays && self.slots.contains_key(&index) {
-                self.slot_mut(index).local = None;
+            if !definition.read_only() && !matches!(definition.name, "transaction_isolation" | "role") {
                 self.store(index, None, false);
             }
         }
@@ -419,7 +416,7 @@ impl SessionVars {
     pub fn restore(&mut self, saved: &SessionVars) {
         let before = std::mem::replace(&mut self.slots, Arc::clone(&saved.slots));
         for index in 0..SESSION_VARS.len() {
-            if before.get(&index) != self.slots.get(&index) {
+            if self.layers(&before, index) != self.layers(&self.slots, index) {
                 self.note_change(index);
             }
         }
@@ -569,12 +566,25 @@ impl SessionVars {
     }
 
     fn value(&self, index: usize) -> &str {
-        self.slots.get(&index).map_or_else(|| self.system.value(&SESSION_VARS[index]), Slot::value)
+        let (default, session, local) = self.layers(&self.slots, index);
+        local.or(session).unwrap_or(default)
     }
 
     /// What RESET goes back to.
     fn default(&self, index: usize) -> &str {
-        self.slots.get(&index).map_or_else(|| self.system.value(&SESSION_VARS[index]), |slot| &slot.default)
+        self.layers(&self.slots, index).0
+    }
+
+    /// The default of a parameter, the session's value and the transaction's, as these slots have them.
+    fn layers<'v>(
+        &'v self,
+        slots: &'v BTreeMap<usize, Slot>,
+        index: usize,
+    ) -> (&'v str, Option<&'v str>, Option<&'v str>) {
+        match slots.get(&index) {
+            Some(slot) => (&slot.default, slot.session.as_deref(), slot.local.as_deref()),
+            None => (self.system.value(&SESSION_VARS[index]), None, None),
+        }
     }
 
     fn slot_mut(&mut self, index: usize) -> &mut Slot {
@@ -603,6 +613,9 @@ impl SessionVars {
             "default_transaction_isolation" => definitions::index_of("transaction_isolation"),
             _ => index,
         };
+        if value.is_none() && !self.slots.contains_key(&index) {
+            return Vec::new();
+        }
         if local {
             if self.undo.is_none() {
                 return vec![PlanNotice {

@@ -164,6 +164,7 @@ where
     match began.await {
         Ok(head) => head.with(Body::from_stream(Pieces { work: Some(work), hatch, _watch: watch() })),
         Err((Sink { head: Some(head), buffer, .. }, Ok(()))) => head.with(Body::from(buffer)),
+        // Whoever gives a head out waits until it was taken.
         Err((_, Ok(()))) => {
             tracing::error!("an answer has no head");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()

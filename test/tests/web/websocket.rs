@@ -12,7 +12,7 @@ use tungstenite::client::IntoClientRequest;
 use tungstenite::protocol::WebSocketConfig;
 
 /// A WebSocket whose client has said who it is, and its key.
-struct Socket {
+pub(crate) struct Socket {
     socket: tungstenite::WebSocket<std::net::TcpStream>,
     key: Value,
 }
@@ -37,7 +37,7 @@ fn open(server: &Server, headers: &[(&'static str, &str)]) -> Opened {
 }
 
 impl Socket {
-    fn start(server: &Server) -> Socket {
+    pub(crate) fn start(server: &Server) -> Socket {
         let mut socket = Socket { socket: open(server, &[]).expect("it is opened"), key: Value::Null };
         let greeting = socket.ask(&json!({ "user": "materialize", "password": "" }));
         let names: Vec<&Value> = greeting.iter().map(|(kind, _)| kind).collect();
@@ -47,12 +47,12 @@ impl Socket {
         socket
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.socket.send(tungstenite::Message::text(message.to_string())).expect("it is sent");
     }
 
     /// The next message: its type and what it says. Errors: the socket was closed, with a code and a reason.
-    fn next(&mut self) -> Result<(Value, Value), (u16, String)> {
+    pub(crate) fn next(&mut self) -> Result<(Value, Value), (u16, String)> {
         loop {
             match self.socket.read() {
                 Ok(tungstenite::Message::Text(text)) => {

@@ -294,6 +294,39 @@ mod tests {
     }
 
     #[test]
+    fn reset_all_leaves_the_defaults() {
+        let isolation = "default_transaction_isolation";
+        for name in [isolation, "transaction_isolation"] {
+            let mut vars = session();
+            let usual = vars.get(isolation).expect("it is known").to_owned();
+            set(&mut vars, name, "read committed", false);
+            set(&mut vars, "DateStyle", "German", false);
+            assert_eq!(vars.get(isolation), Some("read committed"), "{name}");
+            vars.reset_all();
+            assert_eq!(
+                (vars.get(isolation), vars.get("DateStyle")),
+                (Some(usual.as_str()), Some("ISO, MDY")),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_as_it_was_has_not_changed() {
+        let mut vars = session();
+        vars.begin_transaction();
+        let saved = vars.clone();
+        set(&mut vars, "DateStyle", "German", false);
+        vars.reset("DateStyle").expect("it can be reset");
+        let (_told, epoch) = (vars.take_changes(), vars.epoch());
+        vars.restore(&saved);
+        assert_eq!((vars.take_changes(), vars.epoch()), (Vec::new(), epoch));
+        // Nothing is told of what is as it began.
+        vars.reset_all();
+        assert_eq!(vars.take_changes(), Vec::new());
+    }
+
+    #[test]
     fn defaults_are_canonical() {
         for definition in SESSION_VARS.iter().chain(SYSTEM_VARS).filter(|d| !d.read_only()) {
             assert_eq!(
