@@ -6,13 +6,20 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Entries for addresses that nobody comes from any more.
-const FORGOTTEN_MAX: usize = 1024;
+/// Addresses from which on those are looked for that nobody comes from any more.
+const KNOWN_MIN: usize = 1024;
 
 /// The addresses from which somebody is connected.
 pub struct Crowd {
     turns_max: usize,
-    addresses: Mutex<HashMap<IpAddr, Weak<AtomicUsize>>>,
+    known: Mutex<Known>,
+}
+
+/// Addresses, and the requests of each.
+struct Known {
+    counts: HashMap<IpAddr, Weak<AtomicUsize>>,
+    /// How many there may be before those are forgotten that nobody comes from: twice as many as were left, so that this is rare.
+    forget_at: usize,
 }
 
 /// An address from which somebody is connected, and the requests of which are under way.
@@ -27,7 +34,7 @@ pub struct Turn(Arc<AtomicUsize>);
 impl Crowd {
     /// Nobody yet; `turns_max` requests of one address at the most, any number if 0.
     pub fn new(turns_max: usize) -> Crowd {
-        Crowd { turns_max, addresses: Mutex::default() }
+        Crowd { turns_max, known: Mutex::new(Known { counts: HashMap::new(), forget_at: KNOWN_MIN }) }
     }
 
     /// Somebody who is connected; without a limit if no address is given.
@@ -36,16 +43,16 @@ impl Crowd {
         let Some(address) = address.filter(|_| turns_max > 0).map(|address| address.to_canonical()) else {
             return Origin { count: Arc::default(), turns_max: 0 };
         };
-        let mut addresses = self.addresses.lock();
-        if let Some(count) = addresses.get(&address).and_then(Weak::upgrade) {
+        let mut known = self.known.lock();
+        if let Some(count) = known.counts.get(&address).and_then(Weak::upgrade) {
             return Origin { count, turns_max };
         }
-        // Grown twofold each time, so that this is rare.
-        if addresses.len() >= FORGOTTEN_MAX && addresses.len() == addresses.capacity() {
-            addresses.retain(|_, count| count.strong_count() > 0);
+        if known.counts.len() >= known.forget_at {
+            known.counts.retain(|_, count| count.strong_count() > 0);
+            known.forget_at = KNOWN_MIN.max(2 * known.counts.len());
         }
         let count = Arc::default();
-        addresses.insert(address, Arc::downgrade(&count));
+        known.counts.insert(address, Arc::downgrade(&count));
         Origin { count, turns_max }
     }
 }
@@ -100,7 +107,8 @@ mod tests {
         for at in 0..100_000_u32 {
             crowd.origin(Some(IpAddr::from((at + (11 << 24)).to_be_bytes())));
         }
-        assert!(crowd.addresses.lock().len() < 2 * FORGOTTEN_MAX, "{}", crowd.addresses.lock().len());
+        let known = crowd.known.lock().counts.len();
+        assert!(known <= KNOWN_MIN, "{known}");
         let turn = kept.turn();
         assert!(turn.is_some() && crowd.origin(address(0)).turn().is_none(), "who is here is known");
     }
