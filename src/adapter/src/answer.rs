@@ -303,9 +303,8 @@ impl Seat {
             Box::pin(self.sync()).await?;
         }
         if is_live && let Some(session) = self.here() {
-            // Nor is it asked for again and again: a thousand who follow something would keep a thousand plans of it.
+            // A thousand who follow something would keep a thousand plans of it.
             session.statements.forget("");
-            session.statements.plans.clear();
         }
         response
     }

@@ -117,10 +117,9 @@ impl<D: Door> Ported<D> {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { return };
         let present = Present { _place: place, _token: self.server.presence() };
         let arrival = Arrival::new(&stream, self.port);
-        let tls = self.entrance.get().and_then(|entrance| entrance.tls().map(|_| Arc::clone(entrance)));
         // Each has room of its own, which is free again when it is over.
-        let met = match tls {
-            Some(entrance) => Box::pin(Self::meet(&entrance, stream, arrival)).await,
+        let met = match self.entrance.get().filter(|entrance| entrance.tls().is_some()) {
+            Some(entrance) => Box::pin(Self::meet(entrance, stream, arrival)).await,
             None => Some(Met::Plain(stream, arrival)),
         };
         match met {

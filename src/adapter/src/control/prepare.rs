@@ -34,7 +34,9 @@ impl Session {
             return Err(AdapterError::new(SqlState::SYNTAX_ERROR, message));
         }
         let prepared = self.prepare_tree(name, statements.pop(), sql, declared).map_err(|error| error.locate(sql))?;
-        if !returns_by_name(&prepared.plan) {
+        // What is followed has no end, so that a session does not ask for it again and again.
+        let is_followed = prepared.statement.as_ref().is_some_and(|of| matches!(of.ast, Statement::Subscribe(_)));
+        if !is_followed && !returns_by_name(&prepared.plan) {
             self.statements.plans.remember(sql, param_oids, prepared);
         }
         Ok(())
