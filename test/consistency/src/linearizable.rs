@@ -1,7 +1,7 @@
 //! Whether histories of registers are linearizable: porcupine says (`porcupine/main.go`).
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -13,39 +13,29 @@ use crate::registers::Operation;
 /// The checker, built once. `None` if there is no Go or it cannot be built, which is said in one line.
 pub fn checker() -> Option<&'static PathBuf> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    BUILT.get_or_init(build).as_ref()
+    let built = || build(&program("go", "GLIMPSE_GO")?).inspect_err(|error| eprintln!("SKIPPED: {error:#}")).ok();
+    BUILT.get_or_init(built).as_ref()
 }
 
-fn build() -> Option<PathBuf> {
-    let go = program("go", "GLIMPSE_GO")?;
-    let source = manifest_dir().join("porcupine");
-    // Beside what else was built; named after the process, so that nobody runs what another writes.
-    let binary = std::env::current_exe().ok()?.with_file_name(format!("porcupine-{}", std::process::id()));
-    let built = Command::new(go).current_dir(source).args(["build", "-o"]).arg(&binary).arg(".").output();
-    match built {
-        Ok(output) if output.status.success() => Some(binary),
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            eprintln!("SKIPPED: porcupine could not be built: {}", said.lines().last().unwrap_or_default());
-            None
-        }
-        Err(error) => {
-            eprintln!("SKIPPED: porcupine could not be built: {error}");
-            None
-        }
+/// Builds beside what else was built, where it stays for whoever needs it next: histories of one process are judged at the same
+/// time, and a binary that another process builds replaces this one whole.
+fn build(go: &Path) -> anyhow::Result<PathBuf> {
+    let binary = std::env::current_exe()?.with_file_name("porcupine");
+    let own = binary.with_extension(std::process::id().to_string());
+    let mut command = Command::new(go);
+    command.current_dir(manifest_dir().join("porcupine")).args(["build", "-o"]).arg(&own).arg(".");
+    let output = command.output().context("porcupine could not be built")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("porcupine could not be built: {}", said.lines().last().unwrap_or_default());
     }
+    std::fs::rename(own, &binary).context("porcupine could not be kept")?;
+    Ok(binary)
 }
 
 /// Where this crate's data is: what cargo says when it runs a test, because a build cache may be older than the checkout.
 fn manifest_dir() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), Into::into)
-}
-
-/// Removes the built checker.
-pub fn forget() {
-    if let Some(binary) = checker() {
-        let _it_is_only_a_file = std::fs::remove_file(binary);
-    }
 }
 
 /// What is wrong with a history; nothing, if there is an order that explains it.
@@ -104,6 +94,5 @@ mod tests {
         ] {
             assert_eq!(check(&history).expect("it runs").is_empty(), is_fine, "{history:?}");
         }
-        forget();
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use glimpse_consistency::deployment::{Setup, Store};
 use glimpse_consistency::faults::{Extent, Fault};
-use glimpse_consistency::linearizable;
 use glimpse_consistency::runs::{Report, Workload, history, seed};
 use glimpse_test::amount;
 
@@ -22,7 +21,6 @@ fn run(workload: Workload, setup: &Setup, fault: Fault) -> Report {
 fn registers_are_linearizable() {
     println!("{}", explained(Workload::Registers, Store::Embedded, Fault::Kill));
     println!("{}", explained(Workload::Registers, Store::Postgres, Fault::StoreRestart));
-    linearizable::forget();
 }
 
 #[test]
@@ -31,7 +29,6 @@ fn what_one_door_has_committed_every_other_sees() {
     println!("{}", run(Workload::Registers, &setup, Fault::Kill));
     println!("{}", run(Workload::Lists, &setup, Fault::Calm));
     println!("{}", run(Workload::Bank, &setup, Fault::Kill));
-    linearizable::forget();
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use bugs::Bug;
 use glimpse_consistency::controls::control;
-use glimpse_consistency::linearizable;
 use glimpse_consistency::runs::seed;
 
 #[test]
@@ -18,6 +17,5 @@ fn every_bug_is_found() {
             Err(error) => missed.push(format!("{error:#}")),
         }
     }
-    linearizable::forget();
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }

@@ -11,7 +11,7 @@ use glimpse_consistency::crash::{self, DiskError};
 use glimpse_consistency::deployment::{Setup, Store};
 use glimpse_consistency::faults::{Extent, Fault};
 use glimpse_consistency::runs::{Workload, history};
-use glimpse_consistency::{linearizable, races, takeover};
+use glimpse_consistency::{races, takeover};
 
 /// Torments servers and judges what clients saw.
 #[derive(Debug, Parser)]
@@ -149,7 +149,6 @@ fn main() -> ExitCode {
         *turn += 1;
         seed = seed.wrapping_add(1);
     }
-    linearizable::forget();
     let Totals { histories, operations, kills, acknowledged, rows, peeks, failed } = totals;
     println!(
         "{histories} histories of {operations} operations, {kills} kills under {acknowledged} acknowledged writes of {rows} rows, \
