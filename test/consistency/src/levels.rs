@@ -72,6 +72,7 @@ pub struct Record {
 #[derive(Debug)]
 struct Refusal {
     client: usize,
+    call_ns: u64,
     return_ns: u64,
     reads: Vec<Read>,
 }
@@ -109,7 +110,7 @@ impl Record {
             }
             (_, reads) => txns.extend(reads.iter().map(alone)),
         }
-        let refusal = Refusal { client, return_ns: asked.return_ns, reads: done.reads };
+        let refusal = Refusal { client, call_ns: asked.call_ns, return_ns: asked.return_ns, reads: done.reads };
         Record { txns, refusal: (code == Some("40001")).then_some(refusal) }
     }
 }
@@ -300,7 +301,7 @@ pub fn check(history: &[Record]) -> Vec<String> {
     let changes = Changes::of(&txns);
     let refusals = history.iter().filter_map(|record| record.refusal.as_ref());
     let groundless = refusals.filter(|refusal| !refusal.reads.iter().any(|read| changes.overtake(read, refusal)));
-    let said = |Refusal { client, return_ns, reads }: &Refusal| {
+    let said = |Refusal { client, return_ns, reads, .. }: &Refusal| {
         format!("client {client} is told 40001 at {return_ns} ns, and nothing that it has read has changed: {reads:?}")
     };
     groundless.map(said).collect()
@@ -342,7 +343,8 @@ impl<'a> Changes<'a> {
                 next.is_some_and(|value| self.writers[&(read.key, *value)].call_ns < refusal.return_ns)
             }
             Route::Scan => {
-                let beside = |txn: &&&Txn| txn.call_ns < refusal.return_ns && txn.return_ns > read.call_ns;
+                // All its reads are of the time that its first statement has chosen.
+                let beside = |txn: &&&Txn| txn.call_ns < refusal.return_ns && txn.return_ns > refusal.call_ns;
                 self.appending.iter().any(|txn| beside(&txn))
             }
             Route::ForUpdate | Route::ForShare => false,
@@ -360,7 +362,7 @@ mod tests {
 
     fn refused(route: Route, key: u64, list: &[u64]) -> Record {
         let read = Read { route, key, list: list.to_vec(), call_ns: 20, return_ns: 25 };
-        Record { txns: Vec::new(), refusal: Some(Refusal { client: 1, return_ns: 40, reads: vec![read] }) }
+        Record { txns: Vec::new(), refusal: Some(Refusal { client: 1, call_ns: 10, return_ns: 40, reads: vec![read] }) }
     }
 
     fn last(key: u64, list: &[u64]) -> Record {
@@ -374,6 +376,13 @@ mod tests {
             let history = [append(1, 7), append(30, 8), refused(route, 1, &[7]), last(1, &[7, 8])];
             assert_eq!(check(&history), Vec::<String>::new(), "{route:?}");
         }
+    }
+
+    #[test]
+    fn who_was_overtaken_between_its_statements_may_be_refused() {
+        let append = txn(12, 17, vec![Step::Append { key: 2, value: 8 }]);
+        let history = [append, refused(Route::Scan, 1, &[]), last(2, &[8])];
+        assert_eq!(check(&history), Vec::<String>::new(), "it reads the table as of before");
     }
 
     #[test]
