@@ -24,8 +24,8 @@ use std::time::Duration;
 /// How long the next part of a body may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Bytes of a body that is read although it is not wanted, and for how long.
-const DRAINED_MAX: u64 = 64 << 10;
+/// Bytes of a body that are read although they are not wanted, and for how long: a load that is refused is some megabytes.
+const DRAINED_MAX: u64 = 16 << 20;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Bytes of a body from which on it is read where nobody waits.
@@ -208,7 +208,7 @@ pub(crate) async fn before<T>(body: Body, found: Result<T, Refusal>) -> Result<(
     }
 }
 
-/// Reads a small body that nobody wants: some clients lose the answer to a request whose body was not taken.
+/// Reads a body of no great size that nobody wants: some clients lose the answer to a request whose body was not taken.
 pub(crate) async fn drain(mut body: Body) {
     if body.size_hint().upper().is_some_and(|bytes| bytes <= DRAINED_MAX) {
         let all = async { while body.frame().await.is_some_and(|frame| frame.is_ok()) {} };
