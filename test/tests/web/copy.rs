@@ -134,3 +134,12 @@ fn a_row_that_is_wrong_is_named_and_none_is_taken() {
     let headers = [("Content-Type", csv), ("Authorization", "Basic Z3Vlc3Q6")];
     assert_eq!(http.ask("POST", "/api/copy?table=t", &headers, b"a,b\n9,x\n").expect("an answer").status, 403);
 }
+
+#[test]
+fn who_is_refused_hears_so_behind_a_body_of_megabytes() {
+    let server = start();
+    let mut http = http(&server);
+    let body = "a\n".to_owned() + &"1234567\n".repeat(1 << 20);
+    assert_eq!(refused(&mut http, "nosuch", "text/csv", body.as_bytes()).0, "42P01");
+    assert_eq!(rows(&mut http, "SELECT 1"), json!([["1"]]), "the connection goes on");
+}
