@@ -262,7 +262,6 @@ fn loopback(port: u16) -> SocketAddr {
 }
 
 /// A port that nobody listens on. Somebody else could take it before the server does; then the server says so.
-/// A port that nobody listens on.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(loopback(0))?.local_addr()?.port())
 }

@@ -4,7 +4,7 @@
 //! collation, UTC and no fsync, so that a suite runs unchanged against either.
 
 use std::fs::Permissions;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 
-use crate::process::{Process, find_program, free_port};
+use crate::process::{Port, Process, find_program};
 use crate::wire::Wire;
 
 /// Settings that make two PostgreSQL versions and two machines answer alike.
@@ -41,7 +41,7 @@ const AUTHORITY: &str = include_str!("../tls/ca.crt");
 pub struct Postgres {
     bin: PathBuf,
     data: TempDir,
-    port: u16,
+    port: Port,
     settings: Vec<String>,
     /// Its certificate, if it has one.
     files: Option<TempDir>,
@@ -67,7 +67,7 @@ impl Postgres {
 
     /// Makes a new cluster and starts it with more settings, each `name=value`.
     pub fn start_with(settings: Vec<String>) -> anyhow::Result<Postgres> {
-        let (data, port) = (tempfile::tempdir()?, free_port()?);
+        let (data, port) = (tempfile::tempdir()?, Port::claim()?);
         let mut server = Postgres { bin: find_bin()?, data, port, settings, files: None, process: None };
         give(server.data.path())?;
         let output = server
@@ -113,7 +113,7 @@ impl Postgres {
     pub fn restart(&mut self) -> anyhow::Result<()> {
         let mut command = self.command("postgres")?;
         command.arg("-D").arg(self.cluster_dir()).arg("-k").arg(self.data.path());
-        command.arg("-p").arg(self.port.to_string());
+        command.arg("-p").arg(self.port.number().to_string());
         for setting in SETTINGS.into_iter().chain(self.settings.iter().map(String::as_str)) {
             command.arg("-c").arg(setting);
         }
@@ -141,7 +141,7 @@ impl Postgres {
 
     /// The address of the SQL port.
     pub fn addr(&self) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+        self.port.addr()
     }
 
     /// Sends a signal.

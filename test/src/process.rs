@@ -9,6 +9,8 @@
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -39,12 +41,41 @@ const WATCHDOG: &str = r#"read -r _; kill -s "$1" "$2" && sleep 1; rm -rf -- "$3
 /// own still free.
 const PORTS: Range<u16> = 10_000..32_768;
 
-/// Returns a port of the loopback interface that was free a moment ago.
-pub fn free_port() -> anyhow::Result<u16> {
-    let mut random = rand::rng();
-    let mut tried = (0..1_000).map(|_| random.random_range(PORTS));
-    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    tried.find(is_free).context("no port is free")
+/// A port of the loopback interface for one server of a test.
+///
+/// A server listens some time after its port was chosen, and not at all between its end and its next start. No other test, of this
+/// process or of another, gets the port meanwhile: who holds one has bound an abstract socket of its name, which the system gives
+/// to one holder at a time and takes back when that process ends, however it ends.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    _claim: UnixDatagram,
+}
+
+impl Port {
+    /// Claims one that nobody has claimed or listens on.
+    pub fn claim() -> anyhow::Result<Port> {
+        let mut random = rand::rng();
+        let mut tried = (0..1_000).map(|_| random.random_range(PORTS));
+        tried.find_map(Port::try_claim).context("no port is free")
+    }
+
+    fn try_claim(number: u16) -> Option<Port> {
+        let name = UnixAddr::from_abstract_name(format!("glimpse-test-port-{number}")).ok()?;
+        let claim = UnixDatagram::bind_addr(&name).ok()?;
+        TcpListener::bind((Ipv4Addr::LOCALHOST, number)).ok()?;
+        Some(Port { number, _claim: claim })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Where a server on it is reached.
+    pub fn addr(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.number))
+    }
 }
 
 impl Process {
@@ -173,4 +204,23 @@ pub fn find_program(name: &str, extra: &[PathBuf]) -> Option<PathBuf> {
         .chain(extra.iter().cloned())
         .map(|dir| dir.join(name))
         .find(|candidate| candidate.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::Port;
+
+    #[test]
+    fn a_port_has_one_holder_whether_or_not_anybody_listens_on_it() {
+        let port = Port::claim().expect("a port is free");
+        assert!(Port::try_claim(port.number()).is_none(), "it is held, and nobody listens");
+        let listener = TcpListener::bind(port.addr()).expect("its holder may listen");
+        let number = port.number();
+        drop(port);
+        assert!(Port::try_claim(number).is_none(), "nobody holds it, and somebody listens");
+        drop(listener);
+        assert!(Port::try_claim(number).is_some(), "it is free again");
+    }
 }

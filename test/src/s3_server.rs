@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use tempfile::TempDir;
 
-use crate::process::{Process, free_port};
+use crate::process::{Port, Process};
 use crate::programs::python;
 
 const SCRIPT: &str = include_str!("../drivers/s3_server.py");
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct S3 {
     process: Process,
-    port: u16,
+    port: Port,
     key_id: String,
     secret: String,
     lent: [String; 3],
@@ -47,9 +47,9 @@ impl S3 {
 
     fn start_with(is_secured: bool) -> anyhow::Result<Option<S3>> {
         let Some(python) = python("moto.server, boto3") else { return Ok(None) };
-        let (dir, port) = (tempfile::tempdir()?, free_port()?);
+        let (dir, port) = (tempfile::tempdir()?, Port::claim()?);
         let mut command = Command::new(python);
-        command.args(["-c", SCRIPT, &port.to_string(), BUCKET]);
+        command.args(["-c", SCRIPT, &port.number().to_string(), BUCKET]);
         if is_secured {
             std::fs::write(dir.path().join("ca.pem"), AUTHORITY)?;
             let certificate = dir.path().join("server.pem");
@@ -72,7 +72,8 @@ impl S3 {
 
     /// The URL of what is below `prefix` in its bucket.
     pub fn url(&self, prefix: &str) -> String {
-        let S3 { port, key_id, secret, .. } = self;
+        let S3 { key_id, secret, .. } = self;
+        let port = self.port.number();
         let [secret, prefix] = [secret.as_str(), prefix].map(|text| text.replace('+', "%2B").replace(' ', "%20"));
         let secret = secret.replace('/', "%2F");
         let credentials = format!("access_key_id={key_id}&secret_access_key={secret}");

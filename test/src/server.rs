@@ -1,6 +1,6 @@
 //! Glimpse's own server as a child process, on free ports and a temporary data directory.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 
-use crate::process::{Process, free_port};
+use crate::process::{Port, Process};
 use crate::wire::Wire;
-
-/// How often a server that starts for the first time may find a port taken.
-const PORTS_TRIED: usize = 5;
 
 /// How long SIGTERM may take: sessions are told, writes flushed.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(30);
+
+/// The ports of a server: SQL, internal SQL, HTTP, internal HTTP and Flight.
+pub type Ports = [Port; 5];
 
 /// A running `environmentd`.
 #[derive(Debug)]
 pub struct Server {
     binary: PathBuf,
     data: Arc<TempDir>,
-    ports: [u16; 5],
+    ports: Ports,
     extra_args: Vec<String>,
     environment: Vec<(String, String)>,
     process: Option<Process>,
@@ -83,12 +83,12 @@ impl Server {
         let mut server = Server {
             binary: launch.binary.map_or_else(find_binary, Ok)?,
             data: Arc::new(data),
-            ports: free_ports()?,
+            ports: claim_ports()?,
             extra_args: launch.args,
             environment: launch.environment,
             process: None,
         };
-        server.start_first()?;
+        server.restart()?;
         Ok(server)
     }
 
@@ -103,32 +103,21 @@ impl Server {
         let mut server = Server {
             binary: self.binary.clone(),
             data: Arc::clone(&self.data),
-            ports: free_ports()?,
+            ports: claim_ports()?,
             extra_args: args.iter().map(|&arg| arg.to_owned()).collect(),
             environment: self.environment.clone(),
             process: None,
         };
-        server.start_first()?;
+        server.restart()?;
         Ok(server)
     }
 
-    /// Starts it for the first time; on other ports, if somebody has taken one of these since they were found free.
-    fn start_first(&mut self) -> anyhow::Result<()> {
-        for _ in 0..PORTS_TRIED {
-            match self.restart() {
-                Err(error) if format!("{error:#}").contains("Address already in use") => self.ports = free_ports()?,
-                result => return result,
-            }
-        }
-        self.restart()
-    }
-
-    /// Starts the server again on the same ports and data; the earlier process must have ended.
+    /// Starts the server, for the first time or again, on the same ports and data; the earlier process must have ended.
     pub fn restart(&mut self) -> anyhow::Result<()> {
         if self.process.is_some() {
             bail!("the server still runs");
         }
-        let mut process = Process::spawn(self.command(self.ports), self.data.path(), "KILL")?;
+        let mut process = Process::spawn(self.command(&self.ports), self.data.path(), "KILL")?;
         // The internal port needs no password.
         let addr = self.internal_sql_addr();
         process.wait_ready(|| {
@@ -140,16 +129,16 @@ impl Server {
     }
 
     /// The command line of a server on our data directory and the given ports.
-    pub fn command(&self, ports: [u16; 5]) -> Command {
+    pub fn command(&self, ports: &Ports) -> Command {
         self.command_line(&self.data.path().join("data"), ports)
     }
 
     /// The command line of a server on another data directory and our ports.
     pub fn command_on(&self, data_dir: &Path) -> Command {
-        self.command_line(data_dir, self.ports)
+        self.command_line(data_dir, &self.ports)
     }
 
-    fn command_line(&self, data_dir: &Path, ports: [u16; 5]) -> Command {
+    fn command_line(&self, data_dir: &Path, ports: &Ports) -> Command {
         let mut command = Command::new(&self.binary);
         command.arg("--data-dir").arg(data_dir);
         let flags = [
@@ -160,7 +149,7 @@ impl Server {
             "--flight-listen-addr",
         ];
         for (flag, port) in flags.into_iter().zip(ports) {
-            command.arg(flag).arg(format!("127.0.0.1:{port}"));
+            command.arg(flag).arg(port.addr().to_string());
         }
         command.args(&self.extra_args).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
@@ -211,27 +200,27 @@ impl Server {
 
     /// The address of the SQL port.
     pub fn sql_addr(&self) -> SocketAddr {
-        loopback(self.ports[0])
+        self.ports[0].addr()
     }
 
     /// The address of the system SQL port.
     pub fn internal_sql_addr(&self) -> SocketAddr {
-        loopback(self.ports[1])
+        self.ports[1].addr()
     }
 
     /// The address of the HTTP port.
     pub fn http_addr(&self) -> SocketAddr {
-        loopback(self.ports[2])
+        self.ports[2].addr()
     }
 
     /// The address of the internal HTTP port.
     pub fn internal_http_addr(&self) -> SocketAddr {
-        loopback(self.ports[3])
+        self.ports[3].addr()
     }
 
     /// The address of the Flight port.
     pub fn flight_addr(&self) -> SocketAddr {
-        loopback(self.ports[4])
+        self.ports[4].addr()
     }
 
     /// The directory that holds the data directory and the log.
@@ -240,10 +229,7 @@ impl Server {
     }
 }
 
-fn free_ports() -> anyhow::Result<[u16; 5]> {
-    Ok([free_port()?, free_port()?, free_port()?, free_port()?, free_port()?])
-}
-
-fn loopback(port: u16) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+/// Claims the ports of one server.
+pub fn claim_ports() -> anyhow::Result<Ports> {
+    Ok([Port::claim()?, Port::claim()?, Port::claim()?, Port::claim()?, Port::claim()?])
 }

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use glimpse_test::server::claim_ports;
 use glimpse_test::target::Target;
 use glimpse_test::wire::Wire;
 use glimpse_test::wire::frontend;
@@ -560,8 +561,8 @@ fn a_second_server_on_the_same_data_refuses() {
     let target = start();
     let Target::Glimpse(server) = &target else { return };
     admin(&target).execute("CREATE TABLE t (id int4)").expect("the table is made");
-    let ports = std::array::from_fn(|_| glimpse_test::process::free_port().expect("a port is free"));
-    let mut second = server.command(ports);
+    let ports = claim_ports().expect("ports are free");
+    let mut second = server.command(&ports);
     let mut child =
         second.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let start = Instant::now();

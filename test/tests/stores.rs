@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use glimpse_test::http;
 use glimpse_test::postgres_server::Postgres;
-use glimpse_test::process::{Process, free_port};
+use glimpse_test::process::Process;
 use glimpse_test::s3_server::S3;
-use glimpse_test::server::{Server, find_binary};
+use glimpse_test::server::{Server, claim_ports, find_binary};
 use glimpse_test::wire::Wire;
 use glimpse_test::wire::frontend;
 use glimpse_test::wire::message::Message;
@@ -298,22 +297,20 @@ fn a_stopped_server_that_was_replaced_answers_no_read_and_writes_nothing() {
     }
 }
 
-/// A server that may not come up: its command, on a data directory of its own, and where it says how it is.
-fn command(args: &[String]) -> (tempfile::TempDir, Command, SocketAddr) {
+/// A server that may not come up: its command, on a data directory of its own.
+fn command(args: &[String]) -> (tempfile::TempDir, Command) {
     let data = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(find_binary().expect("a server"));
     command.arg("--data-dir").arg(data.path().join("data")).args(args);
-    for flag in ["sql", "internal-sql", "http"] {
+    for flag in ["sql", "internal-sql", "http", "internal-http"] {
         command.arg(format!("--{flag}-listen-addr")).arg("127.0.0.1:0");
     }
-    let health = SocketAddr::from(([127, 0, 0, 1], free_port().expect("a free port")));
-    command.arg("--internal-http-listen-addr").arg(health.to_string());
-    (data, command, health)
+    (data, command)
 }
 
 /// Runs a server that cannot start; returns the line that says why.
 fn failed_start(args: &[String]) -> String {
-    let (_data, mut command, _) = command(args);
+    let (_data, mut command) = command(args);
     let output = command.stdin(Stdio::null()).output().expect("it runs");
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "it fails: {printed}");
@@ -371,10 +368,10 @@ fn a_server_that_waits_for_its_stores_is_alive_and_not_ready() {
         stores.postgres.kill9().expect("it ends");
         stores.s3.iter().for_each(|s3| s3.stop().expect("it stops"));
         // On the data directory of the server that has ended, where its blobs may be.
-        let ports: [u16; 5] = std::array::from_fn(|_| free_port().expect("a free port"));
-        let health = SocketAddr::from(([127, 0, 0, 1], ports[3]));
+        let ports = claim_ports().expect("free ports");
+        let health = ports[3].addr();
         let logs = tempfile::tempdir().expect("a temporary directory");
-        let waiting = Process::spawn(server.command(ports), logs.path(), "KILL").expect("it runs");
+        let waiting = Process::spawn(server.command(&ports), logs.path(), "KILL").expect("it runs");
         let is = |path: &str, status: &str| http::get(health, path).is_ok_and(|(line, _)| line.contains(status));
         wait_until("it does not say that it waits", || waiting.log().contains("waiting for the shared store"));
         assert!(is("/api/livez", "200") && is("/api/readyz", "503") && is("/metrics", "200"));
