@@ -15,8 +15,17 @@ pub struct RowDesc {
     pub origins: Vec<Option<ColumnOrigin>>,
     /// Whether the catalog is needed to print its values.
     pub names_objects: bool,
-    /// How a door has encoded it, which says so for every execution: kept as long as the plan is.
-    pub encoded: OnceLock<Bytes>,
+    /// By [`Encoding`].
+    encoded: [OnceLock<Bytes>; 2],
+}
+
+/// What doors tell the shape of a result in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// A message of the Postgres protocol, in which all columns are text.
+    Message,
+    /// JSON.
+    Json,
 }
 
 impl RowDesc {
@@ -26,6 +35,11 @@ impl RowDesc {
             DataType::Struct(fields) => fields.iter().any(|field| PgType::from_field(field).names_objects()),
             _ => column.ty.names_objects(),
         });
-        Arc::new(RowDesc { desc, origins, names_objects, encoded: OnceLock::new() })
+        Arc::new(RowDesc { desc, origins, names_objects, encoded: Default::default() })
+    }
+
+    /// What `encode` makes of it: once, and kept as long as the plan is, because a door says so for every execution.
+    pub fn encoded(&self, encoding: Encoding, encode: impl FnOnce() -> Bytes) -> &Bytes {
+        self.encoded[encoding as usize].get_or_init(encode)
     }
 }

@@ -1,6 +1,6 @@
 //! The formats of values on the wire: those that a client sends, and those that it wants.
 
-use adapter::description::RowDesc;
+use adapter::description::{Encoding, RowDesc};
 use adapter::error::AdapterError;
 use adapter::session::Session;
 use ahash::AHashMap;
@@ -109,7 +109,7 @@ impl Wanted {
 /// The RowDescription message of rows in these formats. That of text is encoded once for all executions of a plan.
 pub(crate) fn row_description(desc: &RowDesc, formats: &Formats) -> Bytes {
     match formats {
-        Formats::All(Format::Text) => desc.encoded.get_or_init(|| describe(desc, formats)).clone(),
+        Formats::All(Format::Text) => desc.encoded(Encoding::Message, || describe(desc, formats)).clone(),
         formats => describe(desc, formats),
     }
 }

@@ -11,10 +11,14 @@
 //! | NULL | `null` |
 
 use crate::printing::Form;
+use adapter::description::{Encoding, RowDesc};
+use adapter::response::Tag;
+use bytes::Bytes;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
 use pgrepr::types::{oid, typlen, typmod};
 use repr::{ColumnDesc, Datum, PgType, RelationDesc};
+use std::io::Write;
 
 /// How values are printed, and memory for it that is used again.
 #[derive(Debug)]
@@ -51,9 +55,18 @@ impl Printer {
             }
             (Datum::Text(text), PgType::Text | PgType::Varchar(_) | PgType::Name) => string(out, text),
             _ => {
-                self.text.clear();
-                encode_text(ty, datum, &self.options, &mut self.text);
-                string(out, &String::from_utf8_lossy(&self.text));
+                out.push(b'"');
+                let start = out.len();
+                encode_text(ty, datum, &self.options, out);
+                if out[start..].iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
+                    // It is the string, as most are.
+                    out.push(b'"');
+                } else {
+                    self.text.clear();
+                    self.text.extend_from_slice(&out[start..]);
+                    out.truncate(start - 1);
+                    string(out, &String::from_utf8_lossy(&self.text));
+                }
             }
         }
     }
@@ -156,25 +169,28 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("memory takes whatever is written");
 }
 
-fn number(out: &mut Vec<u8>, number: impl serde::Serialize) {
-    serde_json::to_writer(out, &number).expect("memory takes whatever is written");
+/// Appends a command tag, which is words and a number.
+pub(crate) fn tag(out: &mut Vec<u8>, tag: &Tag) {
+    write!(out, "\"{tag}\"").expect("memory takes whatever is written");
 }
 
 /// Appends the shape of rows.
-pub(crate) fn description(out: &mut Vec<u8>, desc: &RelationDesc) {
+pub(crate) fn description(out: &mut Vec<u8>, desc: &RowDesc) {
+    out.extend_from_slice(desc.encoded(Encoding::Json, || describe(&desc.desc)));
+}
+
+fn describe(desc: &RelationDesc) -> Bytes {
+    let mut out = Vec::new();
     out.extend_from_slice(b"{\"columns\":[");
     for (at, column) in desc.columns.iter().enumerate() {
         out.extend_from_slice(if at > 0 { b",{\"name\":" } else { b"{\"name\":" });
-        string(out, &column.name);
-        out.extend_from_slice(b",\"type_oid\":");
-        number(out, oid(&column.ty));
-        out.extend_from_slice(b",\"type_len\":");
-        number(out, typlen(&column.ty));
-        out.extend_from_slice(b",\"type_mod\":");
-        number(out, typmod(&column.ty));
-        out.push(b'}');
+        string(&mut out, &column.name);
+        let (oid, typlen, typmod) = (oid(&column.ty), typlen(&column.ty), typmod(&column.ty));
+        write!(out, ",\"type_oid\":{oid},\"type_len\":{typlen},\"type_mod\":{typmod}}}")
+            .expect("memory takes whatever is written");
     }
     out.extend_from_slice(b"]}");
+    out.into()
 }
 
 #[cfg(test)]

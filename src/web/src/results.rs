@@ -78,18 +78,18 @@ impl Teller for Results<'_> {
             Answer::Empty => return Ok(false),
             Answer::Done(tag) => {
                 self.begins_with(b"{\"ok\":");
-                json::string(&mut self.sink.buffer, &tag.to_string());
+                json::tag(&mut self.sink.buffer, &tag);
             }
             Answer::Rows(rows) if rows.is_live() => return Err(endless()),
             Answer::Rows(mut rows) => {
                 self.begins_with(b"{\"desc\":");
                 let out = &mut self.sink.buffer;
-                json::description(out, &rows.desc().desc);
+                json::description(out, rows.desc());
                 out.extend_from_slice(b",\"rows\":[");
                 let form = json::Array::new(options(&rows));
                 send(&mut rows, form, self.sink).await?;
                 self.sink.buffer.extend_from_slice(b"],\"tag\":");
-                json::string(&mut self.sink.buffer, &rows.tag().to_string());
+                json::tag(&mut self.sink.buffer, &rows.tag());
             }
         }
         Ok(true)

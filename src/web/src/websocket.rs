@@ -327,7 +327,7 @@ impl Teller for Messages {
             Answer::Rows(mut rows) => {
                 self.say("CommandStarting", &json!({ "has_rows": true, "is_streaming": rows.is_live() }));
                 self.buffer.extend_from_slice(b"{\"type\":\"Rows\",\"payload\":");
-                json::description(&mut self.buffer, &rows.desc().desc);
+                json::description(&mut self.buffer, rows.desc());
                 self.buffer.extend_from_slice(b"}\n");
                 if rows.is_live() {
                     self.flush().await?;
