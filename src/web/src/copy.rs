@@ -345,7 +345,8 @@ impl Load<'_> {
     }
 
     async fn parquet(&mut self, body: &mut Body) -> Result<Box<CopyIn>, Refusal> {
-        let (file, mut memory) = read_body(std::mem::take(body), self.bytes_max, self.seat.message_memory()).await?;
+        let (file, memory) = read_body(std::mem::take(body), self.bytes_max, self.seat.message_memory()).await?;
+        let mut memory = memory.unwrap_or_else(|| Reservation::empty(self.seat.message_memory()));
         let opened = elsewhere(move || {
             let opened = guarded(|| ParquetRecordBatchReaderBuilder::try_new(Bytes::from(file)));
             opened?.map_err(|error| malformed(format!("the body is no Parquet file: {error}")))

@@ -54,17 +54,17 @@ pub(crate) async fn send<F: Form>(
     outlet: &mut impl Outlet,
 ) -> Result<(), AdapterError> {
     let columns = Arc::clone(&rows.desc().desc);
-    let (is_live, memory) = (rows.is_live(), Arc::clone(rows.session().message_memory()));
+    let is_live = rows.is_live();
     let mut printing = Printing { form, columns, scratch: Vec::new() };
     // What a large row takes until it was sent.
-    let mut held = Reservation::empty(&memory);
+    let mut held = None;
     loop {
         if is_live {
             printing.form.pause(outlet.buffer(), rows.upper());
         }
         if outlet.buffer().len() >= PIECE_BYTES || (is_live && !outlet.buffer().is_empty()) {
             outlet.flush().await?;
-            held = Reservation::empty(&memory);
+            held = None;
             // Others have their turn.
             tokio::task::yield_now().await;
         }
@@ -99,6 +99,7 @@ pub(crate) async fn send<F: Form>(
             }
         };
         if let Some(large) = large {
+            let held = held.get_or_insert_with(|| Reservation::empty(rows.session().message_memory()));
             held.try_grow(large.bytes().saturating_mul(PRINTED_TIMES))?;
             let buffer = std::mem::take(outlet.buffer());
             (printing, *outlet.buffer()) = large.print(printing, buffer).await?;

@@ -1,7 +1,7 @@
 //! What a client asks for: the body of a request, and what stands in its address.
 //!
-//! A body has memory of the account of large messages as it comes, and as long as it is there; one that does not come on is not waited
-//! for.
+//! A body that is not small has memory of the account of large messages as it comes, and as long as it is there; one that does not come on
+//! is not waited for.
 
 use crate::told::Refusal;
 use adapter::answer::{Statement, Values, texts};
@@ -11,6 +11,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::Query as Parameters;
 use axum::http::{StatusCode, Uri};
 use bytes::Bytes;
+use futures::FutureExt;
 use http_body_util::BodyExt;
 use ore::memory::{Reservation, Share};
 use repr::sqlstate::SqlState;
@@ -28,6 +29,9 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 const DRAINED_MAX: u64 = 16 << 20;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Bytes of a body that no memory is asked for: there is room for so many per connection, as for its head, and who reads a row in some
+/// microseconds does not write to an account that all threads have.
+const SMALL_BODY: usize = 4 << 10;
 /// Bytes of a body from which on it is read where nobody waits.
 pub(crate) const LARGE_BODY: usize = 256 << 10;
 /// Values of a statement, as many as the Postgres protocol can have.
@@ -151,7 +155,7 @@ pub(crate) fn address<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refusal> {
     Ok(address)
 }
 
-/// Reads a body of at most so many bytes. Errors: 413, 408, 503 without memory, 400 of one that breaks off.
+/// Reads a body of at most so many bytes, and takes memory for one that is not small. Errors: 413, 408, 503 without memory, 400 of one that breaks off.
 ///
 /// # Cancellation
 /// Safe to drop; the request is over then.
@@ -159,8 +163,8 @@ pub(crate) async fn read_body(
     mut body: Body,
     bytes_max: usize,
     memory: &Arc<Share>,
-) -> Result<(Vec<u8>, Reservation), Refusal> {
-    let (mut bytes, mut held) = (Vec::new(), Reservation::empty(memory));
+) -> Result<(Vec<u8>, Option<Reservation>), Refusal> {
+    let (mut bytes, mut held) = (Vec::new(), None);
     while let Some(data) = next_piece(&mut body).await? {
         if bytes.len() + data.len() > bytes_max {
             let message = format!("the body has more than {bytes_max} bytes");
@@ -169,7 +173,10 @@ pub(crate) async fn read_body(
         if bytes.capacity() < bytes.len() + data.len() {
             // It grows by half at least, which moves it.
             let wanted = (bytes.len() + data.len()).max(bytes.capacity() / 2 * 3);
-            held.cover(wanted).map_err(AdapterError::from)?;
+            if wanted > SMALL_BODY {
+                let held = held.get_or_insert_with(|| Reservation::empty(memory));
+                held.cover(wanted).map_err(AdapterError::from)?;
+            }
             bytes.reserve_exact(wanted - bytes.len());
         }
         bytes.extend_from_slice(&data);
@@ -183,7 +190,12 @@ pub(crate) async fn read_body(
 /// Safe to drop.
 pub(crate) async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
     loop {
-        let frame = match tokio::time::timeout(BODY_PATIENCE, body.frame()).await {
+        // Most is here with the head, and nobody looks at the time for that.
+        let frame = match body.frame().now_or_never() {
+            Some(frame) => Ok(frame),
+            None => tokio::time::timeout(BODY_PATIENCE, body.frame()).await,
+        };
+        let frame = match frame {
             Ok(None) => return Ok(None),
             Ok(Some(frame)) => frame.map_err(|error| Refusal::malformed(format!("the body breaks off: {error}")))?,
             Err(_) => {

@@ -133,7 +133,9 @@ pub(crate) async fn sql(
     let (Heard { welcome, format, after, once }, body) = before(body, heard).await?;
     let (bytes_max, memory) = (visitor.own.request_bytes_max, welcome.entrance.client().message_memory());
     let (body, mut memory) = read_body(body, bytes_max, memory).await?;
-    memory.try_grow(weight(&body)).map_err(AdapterError::from)?;
+    if let Some(memory) = &mut memory {
+        memory.try_grow(weight(&body)).map_err(AdapterError::from)?;
+    }
     let is_large = body.len() > LARGE_BODY;
     let print = once.as_ref().map(|(_, print)| print.clone());
     let read = move || {
@@ -160,8 +162,7 @@ pub(crate) async fn subscribe(Extension(visitor): Extension<Arc<Visitor>>, parts
         return Err(Refusal::malformed(format!("what is followed has no {IDEMPOTENCY_KEY}")));
     }
     let asked = Asked::Events(Box::new(events::followed(Request::Simple(query), after)?));
-    let memory = Reservation::empty(welcome.entrance.client().message_memory());
-    answer(visitor, welcome, (asked, None, memory), Format::Events).await
+    answer(visitor, welcome, (asked, None, None), Format::Events).await
 }
 
 /// Whose request it is and where it goes, which is known before its body comes.
@@ -180,7 +181,7 @@ pub(crate) async fn welcome(visitor: &Visitor, parts: &Parts, options: Option<&s
 async fn answer(
     visitor: Arc<Visitor>,
     Welcome { entrance, mut place }: Welcome,
-    asked: (Asked, Option<(String, Print)>, Reservation),
+    asked: (Asked, Option<(String, Print)>, Option<Reservation>),
     format: Format,
 ) -> Result<Response, Refusal> {
     if format == Format::Events && !place.options.iter().any(|(name, _)| name == HISTORY) {
@@ -223,7 +224,7 @@ fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {
 /// Runs a request, and gives the session back.
 async fn run(
     mut seated: Seated,
-    (asked, once, _memory): (Asked, Option<(String, Print)>, Reservation),
+    (asked, once, _memory): (Asked, Option<(String, Print)>, Option<Reservation>),
     mut sink: Sink,
 ) -> (Sink, Result<(), Refusal>) {
     let ended = seated.shutdown();

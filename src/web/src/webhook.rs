@@ -24,6 +24,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use door::apart::elsewhere;
 use door::entrance::startup;
+use ore::memory::Reservation;
 use repr::Updates;
 use repr::sqlstate::SqlState;
 use serde_json::{Value, json};
@@ -50,7 +51,8 @@ pub(crate) async fn webhook(
     let (parts, body) = request.into_parts();
     let ((who, once), body) = before(body, admitted(&visitor, &parts, &name).await).await?;
     let client = visitor.own.entrance()?.client();
-    let (body, mut memory) = read_body(body, visitor.own.request_bytes_max, client.message_memory()).await?;
+    let (body, memory) = read_body(body, visitor.own.request_bytes_max, client.message_memory()).await?;
+    let mut memory = memory.unwrap_or_else(|| Reservation::empty(client.message_memory()));
     // As it is now: a body may take its time.
     let webhook = client.webhook(&name).map_err(not_found)?;
     check(client, &webhook, who.as_ref())?;
