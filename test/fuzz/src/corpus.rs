@@ -5,14 +5,21 @@
 
 use crate::Target;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// Names the folder to write to: seeds go into its `corpus`, words into its `words`.
 pub const VARIABLE: &str = "GLIMPSE_FUZZ";
 
 /// Writes what the target begins with, if the environment says where to. Panics if that cannot be written.
+///
+/// libFuzzer's hook ends the program at any panic, also of a library of others whose panics ours catches (`door::messages::guarded`).
+/// From here on a panic is told, and ends it where nobody catches it.
 pub fn prepare(target: &Target) {
+    std::panic::set_hook(Box::new(|panic| {
+        // Nobody to tell it to is no failure either.
+        let _nobody_reads = writeln!(io::stderr(), "{panic}");
+    }));
     if let Some(folder) = std::env::var_os(VARIABLE) {
         let folder = Path::new(&folder);
         write(target, folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
