@@ -29,7 +29,7 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 const DRAINED_MAX: u64 = 16 << 20;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes of a body that no memory is asked for: there is room for so many per connection, as for its head, and who reads a row in some
+/// Bytes of a body that no memory is asked for, as none is for a request's head, which may be longer: who reads a row in some
 /// microseconds does not write to an account that all threads have.
 const SMALL_BODY: usize = 4 << 10;
 /// Bytes of a body from which on it is read where nobody waits.
@@ -155,7 +155,8 @@ pub(crate) fn address<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refusal> {
     Ok(address)
 }
 
-/// Reads a body of at most so many bytes, and takes memory for one that is not small. Errors: 413, 408, 503 without memory, 400 of one that breaks off.
+/// Reads a body of at most so many bytes, and takes memory for one that is not small. Errors: 413, 408, 503 without memory, 400 of one that
+/// breaks off.
 ///
 /// # Cancellation
 /// Safe to drop; the request is over then.
