@@ -197,6 +197,29 @@ fn progress_can_be_seen() {
     assert_eq!(texts(&mut wire, progress).len(), 0);
 }
 
+/// A recursion that gives a row too often is over there: it does not begin again and go on to its last round, through all of
+/// whose rounds a later change of what it reads would have to go.
+#[test]
+fn a_recursion_that_doubles_a_row_ends_where_it_fails() {
+    let server = Server::start().expect("the server starts");
+    let mut wire = session(&server);
+    all(
+        &mut wire,
+        &[
+            "CREATE TABLE t (i int4)",
+            "INSERT INTO t VALUES (1), (2)",
+            "CREATE VIEW doubled AS WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n FROM r CROSS JOIN t)
+                 SELECT n FROM r",
+            "CREATE DEFAULT INDEX ON doubled",
+        ],
+    );
+    let (code, message) = failure(&mut wire, "SELECT n FROM doubled");
+    assert_eq!(code, "54000");
+    assert!(message.contains("the same row more than 1048576 times"), "{message}");
+    all(&mut wire, &["DELETE FROM t"]);
+    assert_eq!(texts(&mut wire, "SELECT n FROM doubled"), [["1"]]);
+}
+
 /// What a transaction with changes of the catalog has read and written is as it was when it commits, although the changes are worked out
 /// beside other commits: nothing that is acknowledged is lost, and nothing is there twice.
 #[test]

@@ -11,7 +11,8 @@
 //! # Invariants
 //! - What failed in one round has failed, even if no later round meets it: the errors go round as well.
 //! - Everything that goes round has a bounded number of copies: a recursion that doubles its rows each round ends in an error
-//!   and not in a number that overflows.
+//!   and not in a number that overflows. The row itself stays, as often as it may be: without it the next rounds would begin
+//!   again, up to the last one, and a later change would have to go through all of them.
 
 use crate::render::first::{Logic, prefix};
 use crate::render::{ArrangedRows, Builder, Keyed, Rows, ScopeTime, arrange, outcome, reduced};
@@ -161,9 +162,9 @@ impl<'scope> Builder<'scope, Rounds> {
         let by_row = arrange(&self.memory, rows.map(|row| (row, Vec::new())), "Recursion");
         let counted = reduced(&self.memory, by_row, "Recursion", |row, values, output| {
             let count = values.iter().map(|(_, count)| *count).sum::<Diff>();
-            match count.abs() <= COPIES_MAX {
-                true => output.push((outcome(Ok(row.to_vec())), count)),
-                false => output.push((outcome(Err(too_many_copies())), 1)),
+            output.push((outcome(Ok(row.to_vec())), count.clamp(-COPIES_MAX, COPIES_MAX)));
+            if count.abs() > COPIES_MAX {
+                output.push((outcome(Err(too_many_copies())), 1));
             }
         });
         self.outcomes(counted.as_collection(|_, outcome| outcome.to_vec()))
