@@ -14,6 +14,10 @@ pub struct Config {
     /// Where tables, catalog and time are kept
     #[arg(long, env = "GLIMPSE_DATA_DIR", default_value = "./mzdata")]
     pub data_dir: PathBuf,
+    /// Reads the semantic model in a directory, says what is wrong with it, and exits: with 0 if nothing is, with 1 otherwise. Starts
+    /// no server
+    #[arg(long, value_name = "DIR")]
+    pub check_model: Option<PathBuf>,
     /// Start although the data directory is not what it is known to have been; what is missing is gone. For one start, after
     /// which what is there is what is known
     #[arg(long, env = "GLIMPSE_ACCEPT_LOSS")]

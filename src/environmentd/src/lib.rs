@@ -3,6 +3,7 @@
 //! [`start`] reads like the layer diagram of `doc/architecture.md` from bottom to top; [`Server::stop`] takes it down from
 //! the top. This is the only crate that names both `adapter` and `compute`.
 
+pub mod check_model;
 pub mod config;
 pub mod http;
 pub mod logging;

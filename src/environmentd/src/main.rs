@@ -54,6 +54,10 @@ fn exit_of(error: &anyhow::Error) -> Exit {
 
 fn run() -> anyhow::Result<End> {
     let config = Config::parse();
+    if let Some(dir) = &config.check_model {
+        let is_right = environmentd::check_model::check(dir, &mut std::io::stdout().lock())?;
+        return is_right.then_some(End::Asked).ok_or_else(|| anyhow::anyhow!("{} is no model", dir.display()));
+    }
     let log_filter = LogFilter::install();
     let signals = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let server = environmentd::start(&config, log_filter)?;

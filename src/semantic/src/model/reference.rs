@@ -1,0 +1,116 @@
+//! What a reference means in the cube in which it stands.
+
+use crate::model::Model;
+use crate::model::cube::Cube;
+use crate::model::dimension::{Dimension, DimensionKind};
+use crate::model::fragment::{CUBE, Path};
+use crate::model::interval::Unit;
+use crate::model::measure::Measure;
+use crate::model::member::Segment;
+use crate::report::{Place, Report};
+
+/// What a reference leads to, through which cubes.
+#[derive(Clone, Debug)]
+pub struct Reference<'m> {
+    /// The cubes that the reference names on its way, the last one the target's; empty if that is the cube in which it stands.
+    pub through: Vec<&'m Cube>,
+    pub target: Target<'m>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'m> {
+    /// A cube, whose columns follow.
+    Cube(&'m Cube),
+    Dimension(&'m Dimension),
+    /// A dimension of type `time`, cut off to a granularity.
+    TimeBucket(&'m Dimension, Bucket<'m>),
+    Measure(&'m Measure),
+    Segment(&'m Segment),
+}
+
+/// The length of a bucket of time: a unit, or a granularity of the model's own.
+#[derive(Clone, Copy, Debug)]
+pub enum Bucket<'m> {
+    Unit(Unit),
+    Own(&'m crate::model::dimension::Granularity),
+}
+
+impl Model {
+    /// What a path means in a cube; None, and a problem, if it means nothing.
+    ///
+    /// A cube's name comes before a member's, as in Cube.
+    pub fn resolve<'m>(
+        &'m self,
+        cube: &'m Cube,
+        place: &Place,
+        path: &Path,
+        report: &mut Report,
+    ) -> Option<Reference<'m>> {
+        let (mut through, mut at, mut rest) = (Vec::new(), cube, path.0.as_slice());
+        while let Some((first, after)) = rest.split_first() {
+            let is_itself = first == CUBE || first == at.name();
+            let next = if is_itself { Some(at) } else { self.cube(first) };
+            let Some(next) = next else { break };
+            if !is_itself || !through.is_empty() {
+                through.push(next);
+            }
+            (at, rest) = (next, after);
+        }
+        let target = match rest {
+            [] => Target::Cube(at),
+            [name] => self.member(at, cube, place, name, report)?,
+            [name, granularity] => match self.member(at, cube, place, name, report)? {
+                Target::Dimension(dimension) if dimension.kind == DimensionKind::Time => {
+                    Target::TimeBucket(dimension, dimension.bucket(place, granularity, report)?)
+                }
+                _ => {
+                    report.problem(place, format!("`{path}`: only dimensions of type `time` have granularities"));
+                    return None;
+                }
+            },
+            [unknown, ..] => {
+                report.unknown(place, "cube or member", unknown, self.cubes.iter().map(Cube::name));
+                return None;
+            }
+        };
+        Some(Reference { through, target })
+    }
+
+    /// A member of the cube `at`, which a reference in the cube `from` names.
+    fn member<'m>(
+        &'m self,
+        at: &'m Cube,
+        from: &Cube,
+        place: &Place,
+        name: &str,
+        report: &mut Report,
+    ) -> Option<Target<'m>> {
+        let found = at.dimension(name).map(Target::Dimension);
+        let found = found.or_else(|| at.measure(name).map(Target::Measure));
+        let found = found.or_else(|| at.segment(name).map(Target::Segment));
+        if found.is_none() {
+            let members = at.members().map(|member| member.name.as_str());
+            // In the cube itself the name could have been another cube's.
+            let is_alone = at.name() == from.name();
+            let cubes = self.cubes.iter().map(Cube::name).filter(|_| is_alone);
+            let what = format!("member of cube `{}`", at.name());
+            report.unknown(place, &what, name, members.chain(cubes));
+        }
+        found
+    }
+}
+
+impl Dimension {
+    /// A granularity by its name: one of its own, or a unit of time.
+    pub fn bucket(&self, place: &Place, name: &str, report: &mut Report) -> Option<Bucket<'_>> {
+        let own = self.granularity(name).map(Bucket::Own);
+        let bucket = own.or_else(|| UNITS.contains(&name).then(|| Unit::named(name)).flatten().map(Bucket::Unit));
+        if bucket.is_none() {
+            let own = self.granularities.iter().map(|granularity| granularity.name.as_str());
+            report.unknown(place, "granularity", name, UNITS.into_iter().chain(own));
+        }
+        bucket
+    }
+}
+
+const UNITS: [&str; 8] = ["second", "minute", "hour", "day", "week", "month", "quarter", "year"];

@@ -1,0 +1,164 @@
+//! Filters of a query.
+
+use crate::operator::Operator;
+use crate::query::Name;
+use crate::query::dates::{Clock, Range};
+use crate::query::error::QueryError;
+use chrono::NaiveDateTime;
+use serde_json::{Map, Value};
+
+/// A condition on members.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Filter {
+    /// At least one.
+    And(Vec<Filter>),
+    /// At least one.
+    Or(Vec<Filter>),
+    Member(Name, Condition),
+}
+
+/// What is said of a member's value. What is NULL passes only where it is said so.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// One of them; NULL if one of them is.
+    Equals(Vec<Option<String>>),
+    /// None of them; NULL passes unless one of them is.
+    NotEquals(Vec<Option<String>>),
+    /// One of them is in the text, whatever its case.
+    Contains(Vec<String>, Placement),
+    /// None of them is; NULL passes.
+    NotContains(Vec<String>, Placement),
+    Greater(String),
+    GreaterOrEqual(String),
+    Less(String),
+    LessOrEqual(String),
+    IsSet,
+    IsNotSet,
+    In(Range),
+    /// NULL passes.
+    NotIn(Range),
+    Before(NaiveDateTime),
+    /// At that time or later.
+    From(NaiveDateTime),
+}
+
+/// Where in a text another one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    Anywhere,
+    Start,
+    End,
+}
+
+impl Filter {
+    /// A filter in Cube's JSON.
+    pub fn read(value: &Value, clock: Clock) -> Result<Filter, QueryError> {
+        let Value::Object(filter) = value else { return Err(QueryError::form("a filter is an object")) };
+        for (key, join) in [("and", Filter::And as fn(Vec<Filter>) -> Filter), ("or", Filter::Or)] {
+            let Some(items) = filter.get(key) else { continue };
+            if let Some(other) = filter.keys().find(|other| *other != key) {
+                return Err(QueryError::form(format!("\"{other}\" is not allowed beside \"{key}\"")));
+            }
+            let Value::Array(items) = items else {
+                return Err(QueryError::form(format!("\"{key}\" must be an array")));
+            };
+            if items.is_empty() {
+                return Err(QueryError::form(format!("\"{key}\" is empty")));
+            }
+            return Ok(join(items.iter().map(|item| Filter::read(item, clock)).collect::<Result<_, _>>()?));
+        }
+        read_member(filter, value, clock)
+    }
+
+    /// All members that it is about.
+    pub fn members<'a>(&'a self, found: &mut Vec<&'a Name>) {
+        match self {
+            Filter::And(filters) | Filter::Or(filters) => filters.iter().for_each(|filter| filter.members(found)),
+            Filter::Member(name, _) => found.push(name),
+        }
+    }
+}
+
+fn read_member(filter: &Map<String, Value>, whole: &Value, clock: Clock) -> Result<Filter, QueryError> {
+    let known = ["member", "dimension", "operator", "values"];
+    if let Some(other) = filter.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(QueryError::form(format!("\"{other}\" is not allowed in a filter")));
+    }
+    let name = match (filter.get("member"), filter.get("dimension")) {
+        (Some(Value::String(name)), None) | (None, Some(Value::String(name))) => Name::new(name),
+        _ => None,
+    };
+    let name = name.ok_or_else(|| QueryError::form(format!("a filter has a \"member\": {whole}")))?;
+    let Some(Value::String(operator)) = filter.get("operator") else {
+        return Err(QueryError::invalid(format!("Operator required for filter: {whole}")));
+    };
+    let Some(kind) = Operator::named(operator) else {
+        return Err(QueryError::invalid(format!("Operator {operator} not supported for filter: {whole}")));
+    };
+    let values = match filter.get("values") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(values)) => values.iter().map(read_value).collect::<Result<Vec<_>, _>>()?,
+        Some(_) => return Err(QueryError::form("\"values\" must be an array")),
+    };
+    if values.is_empty() && !kind.is_unary() {
+        return Err(QueryError::invalid(format!("Values required for filter: {whole}")));
+    }
+    Ok(Filter::Member(name, condition(kind, values, clock, whole)?))
+}
+
+/// A value as text: what it is compared with decides what it is.
+fn read_value(value: &Value) -> Result<Option<String>, QueryError> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text.clone())),
+        Value::Bool(_) | Value::Number(_) => Ok(Some(value.to_string())),
+        Value::Array(_) | Value::Object(_) => Err(QueryError::form(format!("{value} is no value of a filter"))),
+    }
+}
+
+fn condition(
+    operator: Operator,
+    values: Vec<Option<String>>,
+    clock: Clock,
+    whole: &Value,
+) -> Result<Condition, QueryError> {
+    let texts = |values: Vec<Option<String>>| {
+        let texts: Option<Vec<String>> = values.into_iter().collect();
+        texts.ok_or_else(|| QueryError::invalid(format!("null is nothing to compare with: {whole}")))
+    };
+    let one = |values: Vec<Option<String>>| match texts(values)?.as_slice() {
+        [one] => Ok(one.clone()),
+        _ => Err(QueryError::invalid(format!("one value is compared with: {whole}"))),
+    };
+    let range = |values: Vec<Option<String>>| match texts(values)?.as_slice() {
+        [words] => Range::in_words(words, clock),
+        ends => Range::between(&ends.iter().map(String::as_str).collect::<Vec<_>>()),
+    };
+    // A date is a day: before it is before its beginning, and after it after its end.
+    let day = |values: Vec<Option<String>>| {
+        let text = one(values)?;
+        Range::between(&[&text]).or_else(|_| Range::in_words(&text, clock))
+    };
+    Ok(match operator {
+        Operator::Equals => Condition::Equals(values),
+        Operator::NotEquals => Condition::NotEquals(values),
+        Operator::Contains => Condition::Contains(texts(values)?, Placement::Anywhere),
+        Operator::NotContains => Condition::NotContains(texts(values)?, Placement::Anywhere),
+        Operator::StartsWith => Condition::Contains(texts(values)?, Placement::Start),
+        Operator::NotStartsWith => Condition::NotContains(texts(values)?, Placement::Start),
+        Operator::EndsWith => Condition::Contains(texts(values)?, Placement::End),
+        Operator::NotEndsWith => Condition::NotContains(texts(values)?, Placement::End),
+        Operator::Gt => Condition::Greater(one(values)?),
+        Operator::Gte => Condition::GreaterOrEqual(one(values)?),
+        Operator::Lt => Condition::Less(one(values)?),
+        Operator::Lte => Condition::LessOrEqual(one(values)?),
+        Operator::Set => Condition::IsSet,
+        Operator::NotSet => Condition::IsNotSet,
+        Operator::InDateRange => Condition::In(range(values)?),
+        Operator::NotInDateRange => Condition::NotIn(range(values)?),
+        Operator::BeforeDate => Condition::Before(day(values)?.from),
+        Operator::BeforeOrOnDate => Condition::Before(day(values)?.until()),
+        Operator::AfterDate => Condition::From(day(values)?.until()),
+        Operator::AfterOrOnDate => Condition::From(day(values)?.from),
+    })
+}

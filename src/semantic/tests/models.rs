@@ -1,0 +1,274 @@
+//! Models as their authors write them: what is read of them, and what is said of those that are wrong.
+
+use glimpse_semantic::model::Model;
+use glimpse_semantic::model::cube::Source;
+use glimpse_semantic::model::dimension::{DimensionValue, KeyPart};
+use glimpse_semantic::model::measure::MeasureKind;
+use glimpse_semantic::model::member::Visibility;
+use glimpse_semantic::model::rollup::PreAggregationKind;
+use glimpse_semantic::report::Report;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn read(files: &[(&str, &str)]) -> (Option<Model>, Report) {
+    let files: BTreeMap<Arc<str>, String> =
+        files.iter().map(|(name, text)| (Arc::from(*name), (*text).to_owned())).collect();
+    let mut report = Report::default();
+    let model = Model::read(&files, &mut report);
+    (model, report)
+}
+
+fn model(files: &[(&str, &str)]) -> Model {
+    let (model, report) = read(files);
+    model.unwrap_or_else(|| panic!("{:#?}", report.problems))
+}
+
+/// The problems of one file.
+fn problems(text: &str) -> Vec<String> {
+    let (model, report) = read(&[("m.yml", text)]);
+    assert_eq!(model.is_none(), !report.problems.is_empty());
+    report.problems.iter().map(ToString::to_string).collect()
+}
+
+const SHOP: &str = include_str!("shop.yml");
+
+#[test]
+fn a_model_is_read() {
+    let model = model(&[("shop.yml", SHOP)]);
+    let orders = model.cube("orders").expect("it is there");
+    assert!(matches!(&orders.source, Source::Table(name) if name.tree.to_string() == "public.orders"));
+    let id = orders.dimension("id").expect("it is there");
+    assert_eq!((id.key, id.described.visibility), (KeyPart::Primary, Visibility::Hidden));
+    assert_eq!(orders.dimension("placed_at").map(|dimension| dimension.described.title.as_str()), Some("Placed at"));
+    assert!(
+        matches!(orders.dimension("size").map(|size| &size.value), Some(DimensionValue::Case { whens, .. }) if whens.len() == 2)
+    );
+    let total = orders.measure("total").expect("it is there");
+    assert_eq!((total.kind, total.currency.as_deref()), (MeasureKind::Sum, Some("EUR")));
+    let [daily] = &orders.pre_aggregations[..] else { panic!("one") };
+    assert!(matches!(&daily.kind, PreAggregationKind::Rollup(rollup) if rollup.dimensions.len() == 2));
+    let customers = model.cube("customers").expect("it is there");
+    let Source::Query(query) = &customers.source else { panic!("a query") };
+    assert_eq!(query.tree.to_string(), "SELECT * FROM customers WHERE true");
+    assert_eq!(customers.dimension("id").map(|id| id.described.visibility), Some(Visibility::Public));
+    assert_eq!(model.view("sales").map(|view| view.described.title.as_str()), Some("What we sold"));
+}
+
+#[test]
+fn keys_without_effect_are_told_once() {
+    let (_, report) = read(&[("shop.yml", SHOP), ("more.yml", "view_groups: [{name: a, includes: [b]}]\n")]);
+    let notices: Vec<String> = report.notices.iter().map(ToString::to_string).collect();
+    let expected = [
+        "more.yml:1:14: `view_groups` has no effect: no client here shows views in groups",
+        "shop.yml:40:22: `refresh_key` has no effect: a pre-aggregation is a maintained view, always complete and fresh",
+        "shop.yml:39:32: `partition_granularity` has no effect: a pre-aggregation is a maintained view, always complete and fresh",
+        "shop.yml:4:18: `refresh_key` has no effect: answers are always fresh",
+    ];
+    assert_eq!(notices, expected);
+}
+
+#[test]
+fn a_cube_that_extends_another_is_that_and_more() {
+    let model = model(&[
+        (
+            "a.yml",
+            "cubes:\n  - {name: child, extends: base, sql: SELECT 1 AS a, measures: [{name: n, type: count, title: M}]}\n",
+        ),
+        (
+            "b.yml",
+            "cubes:\n  - name: base\n    sql_table: t\n    public: false\n    dimensions: [{name: a, sql: a, type: number}]\n    \
+             measures: [{name: n, type: count, description: x}, {name: s, sql: a, type: sum}]\n",
+        ),
+    ]);
+    let child = model.cube("child").expect("it is there");
+    assert!(matches!(child.source, Source::Query(_)));
+    assert_eq!(child.described.visibility, Visibility::Hidden);
+    let names: Vec<&str> = child.members().map(|member| member.name.as_str()).collect();
+    assert_eq!(names, ["a", "s", "n"]);
+    assert_eq!(child.measure("n").map(|n| (n.described.title.as_str(), &n.described.description)), Some(("M", &None)));
+}
+
+#[test]
+fn jinja_makes_members() {
+    let model = model(&[
+        (
+            "t.yml.jinja",
+            "{% from 'lib/m.jinja' import sums %}cubes:\n  - name: c\n    sql_table: t\n    measures:\n{{ sums(['a', 'b']) }}",
+        ),
+        (
+            "lib/m.jinja",
+            "{% macro sums(names) %}{% for name in names %}      - {name: {{ name }}, sql: {{ name }}, type: sum}\n{% endfor %}{% endmacro %}",
+        ),
+        ("README.md", "{% no template %}"),
+    ]);
+    assert_eq!(model.cube("c").map(|cube| cube.measures.len()), Some(2));
+}
+
+#[test]
+fn every_mistake_of_a_file_is_told_with_its_place() {
+    let found = problems(
+        "cubes:
+  - name: orders
+    sql_tabel: orders
+    dimensions:
+      - {name: id, sql: id, typ: number}
+      - {name: 1st, sql: id, type: number}
+      - {name: at, sql: at, type: tme, granularities: [{name: odd, interval: 5 months}]}
+      - {name: broken, sql: \"{CUBE}.a +\", type: string}
+      - {name: where, type: geo, latitude: {sql: a}, longitude: {sql: b}}
+    measures:
+      - {name: total, type: sum}
+      - {name: late, sql: a, type: sum, multi_stage: true, time_shift: [{interval: 1 year, type: prior}]}
+      - {name: week, sql: a, type: sum, rolling_window: {trailing: 7 dayz}}
+    pre_aggregations:
+      - {name: lambda, type: rollup_lambda, rollups: [a]}
+",
+    );
+    let expected = [
+        "m.yml:2:5: a cube has `sql_table` or `sql`, and here is neither",
+        "m.yml:3:5: unknown key of cube `orders` `sql_tabel` (did you mean `sql_table`?)",
+        "m.yml:5:9: dimension `id` has no `type`",
+        "m.yml:5:29: unknown key of dimension `id` `typ` (did you mean `type`?)",
+        "m.yml:6:16: `1st` is no name: letters, digits and underscores",
+        "m.yml:7:35: unknown `type` of dimension `at` `tme` (did you mean `time`?)",
+        "m.yml:7:78: `5 months` does not divide a longer unit (give an `origin`: a date from which buckets are counted)",
+        "m.yml:8:29: syntax error at end of input",
+    ];
+    assert_eq!(found[..expected.len()], expected, "{found:#?}");
+    let others = [
+        "`geo` and `switch` are not supported",
+        "unless it is a `count`",
+        "`multi_stage` is not supported",
+        "`time_shift` is not supported",
+        "`7 dayz` is no interval",
+        "pre-aggregations of this type are not supported",
+    ];
+    for other in others {
+        assert!(found.iter().any(|problem| problem.contains(other)), "{other}: {found:#?}");
+    }
+}
+
+/// Two cubes, of which the first has these lines too.
+fn two(lines: &str) -> Vec<String> {
+    problems(&format!(
+        "cubes:
+  - name: a
+    sql_table: a
+{lines}
+  - name: b
+    sql_table: b
+    dimensions: [{{name: id, sql: id, type: number, primary_key: true}}, {{name: at, sql: at, type: time}}]
+    measures: [{{name: n, type: count}}]
+  - {{name: far, sql_table: far, measures: [{{name: n, type: count}}]}}
+"
+    ))
+}
+
+#[test]
+fn what_cubes_say_of_each_other_has_to_fit() {
+    let cases = [
+        ("    joins: [{name: c, relationship: many_to_one, sql: \"true\"}]", "unknown cube to join `c`"),
+        ("    joins: [{name: a, relationship: many_to_one, sql: \"true\"}]", "not joined to itself"),
+        (
+            "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {far}.y\"}]",
+            "no join leads from cube `a` to cube `far`",
+        ),
+        ("    dimensions: [{name: x, sql: \"{b.id}\", type: number}]", "no join leads from cube `a` to cube `b`"),
+        ("    dimensions: [{name: x, sql: \"{y}\", type: number}]", "unknown member of cube `a` `y`"),
+        ("    dimensions: [{name: x, sql: \"{b.idd}\", type: number}]", "did you mean `id`?"),
+        (
+            "    dimensions: [{name: x, sql: \"{CUBE}\", type: number}]",
+            "`{CUBE}` is a cube: one of its columns follows",
+        ),
+        ("    dimensions: [{name: x, sql: \"{x}.y\", type: number}]", "`{x}` is a member: no column follows"),
+        (
+            "    dimensions: [{name: x, sql: \"{y} + 1\", type: number}, {name: y, sql: \"{x}\", type: number}]",
+            "is made of itself",
+        ),
+        (
+            "    dimensions: [{name: x, sql: \"{n}\", type: number}]\n    measures: [{name: n, type: count}]",
+            "`{n}` is a measure, and here are rows",
+        ),
+        (
+            "    measures: [{name: n, type: count}, {name: s, sql: \"{n}\", type: sum}]",
+            "`{n}` is a measure, and here are rows",
+        ),
+        (
+            "    dimensions: [{name: x, sql: \"{n}\", type: number, sub_query: true}]\n    measures: [{name: n, type: count}]",
+            "`sub_query`",
+        ),
+        (
+            "    dimensions: [{name: x, sql: x, type: number}, {name: x, sql: y, type: number}]",
+            "has a member `x` already, at m.yml:4:",
+        ),
+        (
+            "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {b}.y\"}]\n    measures: [{name: n, type: count}]",
+            "cube `a` is joined and has no primary key",
+        ),
+        (
+            "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {b}.y\"}]\n    dimensions: [{name: x, sql: \"{b.at.dai}\", type: time}]",
+            "unknown granularity `dai` (did you mean `day`?)",
+        ),
+        (
+            "    dimensions: [{name: x, sql: x, type: number}]\n    pre_aggregations: [{name: p, measures: [x]}]",
+            "`x`: no measure",
+        ),
+        (
+            "    measures: [{name: n, type: count}]\n    pre_aggregations: [{name: p, measures: [n], indexes: [{name: i, columns: [n, m]}]}]",
+            "`m`: the pre-aggregation has no such member",
+        ),
+        (
+            "    dimensions: [{name: x, sql: x, type: number}]\n    access_policy: [{group: g, row_level: {filters: [{member: x, operator: equal, values: [1]}]}}]",
+            "`equal` (did you mean `equals`?)",
+        ),
+        (
+            "    access_policy: [{group: g, member_level: {includes: [z]}}]\n    measures: [{name: n, type: count}]",
+            "unknown member `z`",
+        ),
+        ("    access_policy: [{group: g, row_level: {}}]", "`row_level` has `filters`, or `allow_all: true`"),
+        ("    access_policy: [{group: g, conditions: [{if: \"true\"}]}]", "`conditions` is not supported"),
+        ("    extends: z", "unknown cube to extend `z`"),
+        ("    extends: a", "cube `a` extends itself"),
+    ];
+    for (lines, problem) in cases {
+        let found = two(lines);
+        assert!(found.iter().any(|found| found.contains(problem)), "{lines}\n{problem}\n{found:#?}");
+    }
+    assert_eq!(two("    dimensions: [{name: x, sql: x, type: number}]"), Vec::<String>::new());
+}
+
+#[test]
+fn a_view_has_members_of_joined_cubes_each_under_a_name_of_its_own() {
+    let with_view = |view: &str| {
+        let (_, report) = read(&[("shop.yml", SHOP), ("v.yml", view)]);
+        report.problems.iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    let cases = [
+        ("cubes: [{join_path: customers.orders, includes: \"*\"}]", None),
+        ("cubes: [{join_path: order, includes: \"*\"}]", Some("unknown cube `order` (did you mean `orders`?)")),
+        ("cubes: [{join_path: orders.orders, includes: \"*\"}]", Some("cube `orders` has no join to cube `orders`")),
+        ("cubes: [{join_path: orders, includes: [state]}]", Some("unknown member of cube `orders` `state`")),
+        (
+            "cubes: [{join_path: orders, includes: [count]}, {join_path: orders.customers, includes: [count]}]",
+            Some("view `v` has a member `count` already"),
+        ),
+        ("cubes: [{join_path: orders, includes: all}]", Some("`includes` is \"*\" or a list, and here is a text")),
+        ("cubes: [{join_path: orders, includes: \"*\", split: true}]", Some("`split` is not supported")),
+        ("cubes: []", Some("a view has `cubes`")),
+        (
+            "default_filters: [{member: status, operator: set}]\n    cubes: [{join_path: orders, includes: \"*\"}]",
+            Some("`default_filters` is not supported"),
+        ),
+    ];
+    for (view, problem) in cases {
+        let found = with_view(&format!("views:\n  - name: v\n    {view}\n"));
+        match problem {
+            None => assert_eq!(found, Vec::<String>::new()),
+            Some(problem) => assert!(found.iter().any(|found| found.contains(problem)), "{view}: {found:#?}"),
+        }
+    }
+    assert_eq!(
+        with_view("views: [{name: orders, cubes: []}]")[0],
+        "v.yml:1:16: `orders` is declared already, at shop.yml:2:11"
+    );
+}
