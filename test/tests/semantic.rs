@@ -38,7 +38,7 @@ fn a_directory_is_checked_without_a_server() {
     ]);
     // A link that leads back.
     std::os::unix::fs::symlink(right.path(), right.path().join("cubes/again")).expect("a link");
-    let said = "notice: cubes/c.yml:4:18: `refresh_key` has no effect: answers are always fresh\n1 cubes and 1 views are right\n";
+    let said = "notice: cubes/c.yml:4:18: `refresh_key` has no effect: answers are always fresh\nnothing is wrong; cubes: 1, views: 1\n";
     assert_eq!(check(right.path()), (said.to_owned(), 0));
 
     let wrong = directory(&[
@@ -49,7 +49,7 @@ fn a_directory_is_checked_without_a_server() {
     let errors = [
         "error: d.yml:2:5: a cube has `sql_table` or `sql`, and here is neither\n",
         "error: d.yml:3:5: unknown key of cube `d` `sql_tabel` (did you mean `sql_table`?)\n",
-        "error: d.yml:4:32: unknown `type` of measure `n` `cuont` (did you mean `count`?)\n3 errors\n",
+        "error: d.yml:4:32: unknown `type` of measure `n` `cuont` (did you mean `count`?)\nerrors: 3\n",
     ];
     assert!(said.contains(&errors.concat()), "{said}");
     assert_eq!(code, 1);

@@ -1,7 +1,7 @@
 //! `--check-model`: reads the semantic model in a directory and says what is wrong with it, without a server.
 
 use anyhow::{Context, bail};
-use semantic::model::Model;
+use semantic::model::{Model, declares};
 use semantic::report::Report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -26,14 +26,14 @@ pub fn check(dir: &Path, out: &mut impl Write) -> anyhow::Result<bool> {
         Some(model) if model.cubes.is_empty() && model.views.is_empty() => {
             bail!("there is no cube and no view in {}", dir.display())
         }
-        Some(model) => writeln!(out, "{} cubes and {} views are right", model.cubes.len(), model.views.len())?,
-        None => writeln!(out, "{} errors", report.problems.len())?,
+        Some(model) => writeln!(out, "nothing is wrong; cubes: {}, views: {}", model.cubes.len(), model.views.len())?,
+        None => writeln!(out, "errors: {}", report.problems.len())?,
     }
     Ok(model.is_some())
 }
 
-/// The files of a model: texts by their paths from the directory, with `/` between names. What is no UTF-8, and what begins with a
-/// point, is no file of a model.
+/// The files of a model: texts by their paths from the directory, with `/` between names. What begins with a point is no file of
+/// a model.
 fn read(dir: &Path) -> anyhow::Result<BTreeMap<Arc<str>, String>> {
     let (mut files, mut bytes, mut seen) = (BTreeMap::new(), 0, BTreeSet::new());
     seen.insert(dir.canonicalize().with_context(|| format!("cannot read directory {}", dir.display()))?);
@@ -59,7 +59,12 @@ fn read(dir: &Path) -> anyhow::Result<BTreeMap<Arc<str>, String>> {
                     bail!("there are more than {} MiB of files in {}: is it a model?", BYTES_MAX >> 20, dir.display());
                 }
                 let content = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-                files.extend(String::from_utf8(content).ok().map(|text| (Arc::from(name), text)));
+                match String::from_utf8(content) {
+                    Ok(text) => drop(files.insert(Arc::from(name), text)),
+                    Err(_) if declares(&name) => bail!("{} is no UTF-8", path.display()),
+                    // A picture beside the model, say.
+                    Err(_) => {}
+                }
             }
         }
     }

@@ -6,7 +6,7 @@
 //! 4. Each is read ([`cube`], [`view`]): keys, words, pieces of SQL.
 //! 5. What they say of each other is checked ([`check`]): references, joins, circles.
 //!
-//! Each step says all that is wrong and goes on with the rest.
+//! Each step but the last says all that is wrong and goes on with the rest; the last is for a model of which everything could be read.
 
 mod check;
 pub mod cube;
@@ -23,6 +23,7 @@ pub mod reference;
 pub mod rollup;
 mod title;
 pub mod view;
+pub mod view_members;
 
 use crate::report::Report;
 use crate::text::jinja::Jinja;
@@ -80,7 +81,7 @@ impl Model {
 }
 
 /// Whether a file of this name declares cubes and views.
-fn declares(name: &str) -> bool {
+pub fn declares(name: &str) -> bool {
     let name = name.strip_suffix(".jinja").unwrap_or(name);
     name.ends_with(".yml") || name.ends_with(".yaml")
 }

@@ -32,7 +32,7 @@ pub struct Remark {
 pub struct Report {
     /// Mistakes. A model with one is no model.
     pub problems: Vec<Remark>,
-    /// Keys that mean nothing here, each once however often it is written.
+    /// Keys that mean nothing here, each once for each reason however often it is written.
     pub notices: Vec<Remark>,
 }
 
@@ -74,12 +74,17 @@ impl Report {
 
 /// More names than this are not listed: nobody reads them.
 const LISTED_MAX: usize = 24;
+const NAME_MAX: usize = 100;
 
 /// The known name that a misspelt one is nearest to, if one is near.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let near = known.iter().map(|other| (strsim::damerau_levenshtein(&name.to_lowercase(), other), *other));
-    let (distance, other) = near.min()?;
-    (distance <= 1 + name.chars().count() / 4).then_some(other)
+    let (name, length) = (name.to_lowercase(), name.chars().count());
+    let tolerance = 1 + length / 4;
+    let is_as_long = |other: &&&str| other.chars().count().abs_diff(length) <= tolerance;
+    // Nobody misspells a name that long, and comparing two takes the product of their lengths.
+    let known = known.iter().filter(|_| length <= NAME_MAX).filter(is_as_long);
+    let (distance, other) = known.map(|other| (strsim::damerau_levenshtein(&name, other), *other)).min()?;
+    (distance <= tolerance).then_some(other)
 }
 
 impl fmt::Display for Place {

@@ -84,8 +84,31 @@ fn a_cube_that_extends_another_is_that_and_more() {
     assert!(matches!(child.source, Source::Query(_)));
     assert_eq!(child.described.visibility, Visibility::Hidden);
     let names: Vec<&str> = child.members().map(|member| member.name.as_str()).collect();
-    assert_eq!(names, ["a", "s", "n"]);
+    assert_eq!(names, ["a", "n", "s"]);
     assert_eq!(child.measure("n").map(|n| (n.described.title.as_str(), &n.described.description)), Some(("M", &None)));
+}
+
+/// What would take a stack or a memory without end is refused.
+#[test]
+fn what_extends_or_refers_without_end_is_refused() {
+    let chain: String = (0..2_000).map(|at| format!("  - {{name: c{at}, extends: c{}}}\n", at + 1)).collect();
+    let found = problems(&format!("cubes:\n{chain}  - {{name: c2000, sql_table: t}}\n"));
+    assert!(
+        found.iter().any(|found| found.contains("more than 64 cubes that extend each other")),
+        "{:?}",
+        found.first()
+    );
+    let chain: String =
+        (0..2_000).map(|at| format!("      - {{name: d{at}, sql: \"{{d{}}}\", type: number}}\n", at + 1)).collect();
+    let last = "      - {name: d2000, sql: a, type: number}\n";
+    let found = problems(&format!("cubes:\n  - name: c\n    sql_table: t\n    dimensions:\n{chain}{last}"));
+    assert!(found.iter().any(|found| found.contains("more than 100 members")), "{:?}", found.first());
+    // Comparing two names takes the product of their lengths.
+    let [meant, written] = ["x", "y"].map(|name| name.repeat(200_000));
+    let found = two(&format!(
+        "    dimensions: [{{name: {meant}, sql: a, type: number}}, {{name: z, sql: \"{{{written}}}\", type: number}}]"
+    ));
+    assert!(found.iter().any(|found| found.contains("unknown member of cube `a`")));
 }
 
 #[test]
@@ -97,7 +120,7 @@ fn jinja_makes_members() {
         ),
         (
             "lib/m.jinja",
-            "{% macro sums(names) %}{% for name in names %}      - {name: {{ name }}, sql: {{ name }}, type: sum}\n{% endfor %}{% endmacro %}",
+            "{% macro sums(names) %}{% for name in names %}      - {name: {{ name }}, sql: {{ name | safe }}, type: sum}\n{% endfor %}{% endmacro %}",
         ),
         ("README.md", "{% no template %}"),
     ]);
@@ -164,77 +187,115 @@ fn two(lines: &str) -> Vec<String> {
     ))
 }
 
+/// Lines of the first cube, and what is wrong with them.
+const MISFITS: &[(&str, &str)] = &[
+    ("    joins: [{name: c, relationship: many_to_one, sql: \"true\"}]", "unknown cube to join `c`"),
+    ("    joins: [{name: a, relationship: many_to_one, sql: \"true\"}]", "not joined to itself"),
+    (
+        "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {far}.y\"}]",
+        "no join leads from cube `a` to cube `far`",
+    ),
+    ("    dimensions: [{name: x, sql: \"{b.id}\", type: number}]", "no join leads from cube `a` to cube `b`"),
+    ("    dimensions: [{name: x, sql: \"{y}\", type: number}]", "unknown member of cube `a` `y`"),
+    ("    dimensions: [{name: x, sql: \"{b.idd}\", type: number}]", "did you mean `id`?"),
+    ("    dimensions: [{name: x, sql: \"{CUBE}\", type: number}]", "`{CUBE}` is a cube: one of its columns follows"),
+    ("    dimensions: [{name: x, sql: \"{x}.y\", type: number}]", "`{x}` is a member: no column follows"),
+    (
+        "    dimensions: [{name: x, sql: \"{y} + 1\", type: number}, {name: y, sql: \"{x}\", type: number}]",
+        "is made of itself",
+    ),
+    (
+        "    dimensions: [{name: x, sql: \"{n}\", type: number}]\n    measures: [{name: n, type: count}]",
+        "`{n}` is a measure, and here are rows",
+    ),
+    (
+        "    measures: [{name: n, type: count}, {name: s, sql: \"{n}\", type: sum}]",
+        "`{n}` is a measure, and here are rows",
+    ),
+    (
+        "    dimensions: [{name: x, sql: \"{n}\", type: number, sub_query: true}]\n    measures: [{name: n, type: count}]",
+        "a measure of another cube in it",
+    ),
+    (
+        "    dimensions: [{name: x, sql: x, type: number}, {name: x, sql: y, type: number}]",
+        "there is a member `x` already, at m.yml:4:",
+    ),
+    (
+        "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {b}.y\"}]\n    measures: [{name: n, type: count}]",
+        "cube `a` is joined and has no primary key",
+    ),
+    (
+        "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {b}.y\"}]\n    dimensions: [{name: x, sql: \"{b.at.dai}\", type: time}]",
+        "unknown granularity `dai` (did you mean `day`?)",
+    ),
+    (
+        "    dimensions: [{name: x, sql: x, type: number}]\n    pre_aggregations: [{name: p, measures: [x]}]",
+        "`x`: no measure",
+    ),
+    (
+        "    measures: [{name: n, type: count}]\n    pre_aggregations: [{name: p, measures: [n], indexes: [{name: i, columns: [n, m]}]}]",
+        "`m`: the pre-aggregation has no such member",
+    ),
+    (
+        "    dimensions: [{name: x, sql: x, type: number}]\n    access_policy: [{group: g, row_level: {filters: [{member: x, operator: equal, values: [1]}]}}]",
+        "`equal` (did you mean `equals`?)",
+    ),
+    (
+        "    access_policy: [{group: g, member_level: {includes: [z]}}]\n    measures: [{name: n, type: count}]",
+        "unknown member `z`",
+    ),
+    ("    access_policy: [{group: g, row_level: {}}]", "`row_level` has `filters`, or `allow_all: true`"),
+    ("    access_policy: [{group: g, conditions: [{if: \"true\"}]}]", "`conditions` is not supported"),
+    (
+        "    dimensions: [{name: x, sql: x, type: number}]\n    access_policy: [{group: g, row_level: }]",
+        "`row_level` of an access policy has no value",
+    ),
+    (
+        "    dimensions: [{name: x, sql: x, type: number}]\n    access_policy: [{group: g, row_level: {filters: [{member: x, operator: notEquals, values: [\"t-{ security_context.t }\"]}]}}]",
+        "is no value of the security context",
+    ),
+    (
+        "    dimensions: [{name: x, sql: x, type: number}]\n    access_policy: [{group: g, row_level: {filters: [{member: b.id, operator: set}]}}]",
+        "unknown dimension of `a` `b.id`",
+    ),
+    (
+        "    dimensions: [{name: x, sql: x, type: string}]\n    pre_aggregations: [{name: p, time_dimension: x, granularity: day}]",
+        "`x` is no dimension of type `time`",
+    ),
+    (
+        "    measures: [{name: n, type: count}]\n    pre_aggregations: [{name: p, measures: [n, far.n]}]",
+        "the cubes of these members are not joined to each other",
+    ),
+    (
+        "    dimensions: [{name: x, sql: x, type: time, granularities: [{name: g, interval: 2 days, origin: soon}]}]",
+        "`soon` is no date",
+    ),
+    (
+        "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {b}.y\"}, {name: b, relationship: one_to_one, sql: \"true\"}]",
+        "there is a join to `b` already",
+    ),
+    ("    dimensions: [{name: CUBE, sql: x, type: number}]", "`CUBE` is no name"),
+    ("    extends: z", "unknown cube or view to extend `z`"),
+    ("    extends: a", "`a` extends itself"),
+];
+
 #[test]
 fn what_cubes_say_of_each_other_has_to_fit() {
-    let cases = [
-        ("    joins: [{name: c, relationship: many_to_one, sql: \"true\"}]", "unknown cube to join `c`"),
-        ("    joins: [{name: a, relationship: many_to_one, sql: \"true\"}]", "not joined to itself"),
-        (
-            "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {far}.y\"}]",
-            "no join leads from cube `a` to cube `far`",
-        ),
-        ("    dimensions: [{name: x, sql: \"{b.id}\", type: number}]", "no join leads from cube `a` to cube `b`"),
-        ("    dimensions: [{name: x, sql: \"{y}\", type: number}]", "unknown member of cube `a` `y`"),
-        ("    dimensions: [{name: x, sql: \"{b.idd}\", type: number}]", "did you mean `id`?"),
-        (
-            "    dimensions: [{name: x, sql: \"{CUBE}\", type: number}]",
-            "`{CUBE}` is a cube: one of its columns follows",
-        ),
-        ("    dimensions: [{name: x, sql: \"{x}.y\", type: number}]", "`{x}` is a member: no column follows"),
-        (
-            "    dimensions: [{name: x, sql: \"{y} + 1\", type: number}, {name: y, sql: \"{x}\", type: number}]",
-            "is made of itself",
-        ),
-        (
-            "    dimensions: [{name: x, sql: \"{n}\", type: number}]\n    measures: [{name: n, type: count}]",
-            "`{n}` is a measure, and here are rows",
-        ),
-        (
-            "    measures: [{name: n, type: count}, {name: s, sql: \"{n}\", type: sum}]",
-            "`{n}` is a measure, and here are rows",
-        ),
-        (
-            "    dimensions: [{name: x, sql: \"{n}\", type: number, sub_query: true}]\n    measures: [{name: n, type: count}]",
-            "`sub_query`",
-        ),
-        (
-            "    dimensions: [{name: x, sql: x, type: number}, {name: x, sql: y, type: number}]",
-            "has a member `x` already, at m.yml:4:",
-        ),
-        (
-            "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {b}.y\"}]\n    measures: [{name: n, type: count}]",
-            "cube `a` is joined and has no primary key",
-        ),
-        (
-            "    joins: [{name: b, relationship: many_to_one, sql: \"{CUBE}.x = {b}.y\"}]\n    dimensions: [{name: x, sql: \"{b.at.dai}\", type: time}]",
-            "unknown granularity `dai` (did you mean `day`?)",
-        ),
-        (
-            "    dimensions: [{name: x, sql: x, type: number}]\n    pre_aggregations: [{name: p, measures: [x]}]",
-            "`x`: no measure",
-        ),
-        (
-            "    measures: [{name: n, type: count}]\n    pre_aggregations: [{name: p, measures: [n], indexes: [{name: i, columns: [n, m]}]}]",
-            "`m`: the pre-aggregation has no such member",
-        ),
-        (
-            "    dimensions: [{name: x, sql: x, type: number}]\n    access_policy: [{group: g, row_level: {filters: [{member: x, operator: equal, values: [1]}]}}]",
-            "`equal` (did you mean `equals`?)",
-        ),
-        (
-            "    access_policy: [{group: g, member_level: {includes: [z]}}]\n    measures: [{name: n, type: count}]",
-            "unknown member `z`",
-        ),
-        ("    access_policy: [{group: g, row_level: {}}]", "`row_level` has `filters`, or `allow_all: true`"),
-        ("    access_policy: [{group: g, conditions: [{if: \"true\"}]}]", "`conditions` is not supported"),
-        ("    extends: z", "unknown cube to extend `z`"),
-        ("    extends: a", "cube `a` extends itself"),
-    ];
-    for (lines, problem) in cases {
+    for (lines, problem) in MISFITS {
         let found = two(lines);
         assert!(found.iter().any(|found| found.contains(problem)), "{lines}\n{problem}\n{found:#?}");
     }
-    assert_eq!(two("    dimensions: [{name: x, sql: x, type: number}]"), Vec::<String>::new());
+    let right = [
+        "    dimensions: [{name: x, sql: x, type: number}]",
+        "    dimensions: [{name: x, sql: \"{CUBE}.tags[1]\", type: number}, {name: y, sql: \"{TABLE}.y\", type: string, primaryKey: true}]",
+        // The other cube is joined to this one, and this one not to it.
+        "    dimensions: [{name: b, sql: b, type: number}, {name: y, sql: \"{CUBE.b} + {a.b}\", type: number}]",
+        "    measures: [{name: n, type: count, drill_members: [far.n]}]\n    preAggregations: [{name: p, type: original_sql, timeDimension: n, partitionGranularity: month}]",
+        "    dimensions: [{name: x, sql: x, type: number}]\n    access_policy: [{group: g, memberLevel: {includes: [a.x]}, row_level: {filters: [{member: CUBE.x, operator: equals, values: security_context.x}]}}]",
+    ];
+    for lines in right {
+        assert_eq!(two(lines), Vec::<String>::new(), "{lines}");
+    }
 }
 
 #[test]
@@ -246,7 +307,10 @@ fn a_view_has_members_of_joined_cubes_each_under_a_name_of_its_own() {
     let cases = [
         ("cubes: [{join_path: customers.orders, includes: \"*\"}]", None),
         ("cubes: [{join_path: order, includes: \"*\"}]", Some("unknown cube `order` (did you mean `orders`?)")),
-        ("cubes: [{join_path: orders.orders, includes: \"*\"}]", Some("cube `orders` has no join to cube `orders`")),
+        (
+            "cubes: [{join_path: orders.orders, includes: \"*\"}]",
+            Some("no join leads from cube `orders` to cube `orders`"),
+        ),
         ("cubes: [{join_path: orders, includes: [state]}]", Some("unknown member of cube `orders` `state`")),
         (
             "cubes: [{join_path: orders, includes: [count]}, {join_path: orders.customers, includes: [count]}]",
@@ -255,6 +319,14 @@ fn a_view_has_members_of_joined_cubes_each_under_a_name_of_its_own() {
         ("cubes: [{join_path: orders, includes: all}]", Some("`includes` is \"*\" or a list, and here is a text")),
         ("cubes: [{join_path: orders, includes: \"*\", split: true}]", Some("`split` is not supported")),
         ("cubes: []", Some("a view has `cubes`")),
+        (
+            "cubes: [{join_path: orders, includes: [{name: status, alias: state}], excludes: [status]}]\n    access_policy: [{group: g, row_level: {filters: [{member: state, operator: set}]}}]",
+            Some("unknown dimension of `v` `state`"),
+        ),
+        (
+            "cubes: [{join_path: orders, includes: [{name: status, alias: state}]}]\n    access_policy: [{group: g, row_level: {filters: [{member: state, operator: set}]}}]",
+            None,
+        ),
         (
             "default_filters: [{member: status, operator: set}]\n    cubes: [{join_path: orders, includes: \"*\"}]",
             Some("`default_filters` is not supported"),

@@ -27,6 +27,7 @@ fn what_is_left_out_is_said() {
     let query = regular(&json!({"measures": ["o.n"], "renewQuery": true, "cache": "no-cache"}));
     assert_eq!((query.limit, query.offset, query.zone.name()), (Limit::Default(Some(10_000)), 0, "UTC"));
     assert_eq!((query.rows, query.order.len()), (Rows::Grouped, 0));
+    assert_eq!(regular(&json!({"measures": ["o.n"], "timezone": "america/new_york"})).zone.name(), "America/New_York");
     let query = regular(&json!({"dimensions": ["o.a", "o.at.month"], "limit": 50_000, "ungrouped": true}));
     assert_eq!((query.limit, query.rows), (Limit::Asked(50_000), Rows::Ungrouped));
     assert_eq!((query.dimensions.len(), query.time_dimensions[0].granularity.as_deref()), (1, Some("month")));
@@ -176,6 +177,11 @@ fn what_is_not_understood_is_refused() {
         (filter(json!({"member": "o.a", "operator": "gt", "values": [1, 2]})), "one value is compared with"),
         (filter(json!({"member": "o.a", "operator": "contains", "values": [null]})), "null is nothing to compare with"),
         (filter(json!({"member": "o.a", "operator": "inDateRange", "values": ["a", "b", "c"]})), "one or two dates"),
+        (
+            with("timeDimensions", json!([{"dimension": "o.at", "compareDateRange": vec!["today"; 101]}])),
+            "compareDateRange compares 100 ranges at most",
+        ),
+        (filter(json!({"member": "o.a", "operator": "afterDate", "values": ["+262142-12-31"]})), "Can't parse date"),
         (filter(json!({"or": []})), "\"or\" is empty"),
         (filter(json!({"or": [{"member": "o.a", "operator": "set"}], "and": []})), "is not allowed beside"),
         (filter(json!({"operator": "set"})), "a filter has a \"member\""),

@@ -3,16 +3,17 @@
 
 use crate::model::Model;
 use crate::model::cube::{Cube, Join, Source};
-use crate::model::dimension::{DimensionValue, Label};
-use crate::model::fragment::{Fragment, Path, marker};
+use crate::model::dimension::{DimensionKind, DimensionValue, Label};
+use crate::model::fragment::{Fragment, Path, is_itself, marked};
 use crate::model::measure::{Measure, MeasureKind};
 use crate::model::policy::{Includes, Policy, RowFilter, RowLevel};
 use crate::model::reference::{Reference, Target};
 use crate::model::rollup::{PreAggregationKind, Rollup};
-use crate::model::view::{Members, View};
+use crate::model::view::View;
+use crate::model::view_members::ViewMember;
 use crate::report::{Place, Report};
 use sql_syntax::ast::visit::visit_expressions;
-use sqlparser::ast::Expr;
+use sqlparser::ast::{AccessExpr, Expr};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -82,15 +83,15 @@ impl<'m> Check<'m, '_> {
         }
         for pre_aggregation in &cube.pre_aggregations {
             if let PreAggregationKind::Rollup(rollup) = &pre_aggregation.kind {
-                self.rollup(rollup);
+                self.rollup(&pre_aggregation.place, rollup);
                 let columns = pre_aggregation.indexes.iter().flat_map(|index| &index.columns);
                 columns.for_each(|(place, path)| self.index_column(place, path, rollup));
             }
         }
         let names: Vec<&str> = cube.members().map(|member| member.name.as_str()).collect();
+        let dimensions: Vec<&str> = cube.dimensions.iter().map(|dimension| dimension.described.name.as_str()).collect();
         for policy in &cube.policies {
-            check_member_level(policy, &names, self.report);
-            self.row_level(&policy.rows);
+            check_policy(policy, cube.name(), &names, &dimensions, self.report);
         }
     }
 
@@ -120,17 +121,15 @@ impl<'m> Check<'m, '_> {
         }
     }
 
-    /// A sub-query is a measure of another cube.
+    /// A sub-query is made of measures of other cubes.
     fn sub_query(&mut self, sql: &Fragment<Expr>) {
-        let measure = match (&*sql.tree, sql.references.as_slice()) {
-            (Expr::Identifier(_), [path]) => self.reference(&sql.place, path),
-            _ => None,
+        self.sql(sql, Allowed::Measures);
+        let is_measure = |path: &Path| {
+            let reference = self.model.resolve(self.cube, &sql.place, path, &mut Report::default());
+            reference.is_some_and(|found| !found.through.is_empty() && matches!(found.target, Target::Measure(_)))
         };
-        match measure.map(|reference| (reference.through.is_empty(), reference.target)) {
-            Some((false, Target::Measure(_))) => {}
-            _ => self
-                .report
-                .problem(&sql.place, "the `sql` of a `sub_query` is a measure of another cube, and nothing else"),
+        if !sql.references.iter().any(is_measure) {
+            self.report.problem(&sql.place, "the `sql` of a `sub_query` has a measure of another cube in it");
         }
     }
 
@@ -147,12 +146,19 @@ impl<'m> Check<'m, '_> {
             }
         }
         let is_cube = |index: usize| targets[index].map(|target| matches!(target, Target::Cube(_)));
-        let marked = |name: &str| (0..targets.len()).find(|index| marker(*index) == name);
         let mut wrong: BTreeSet<usize> = BTreeSet::new();
+        // `{CUBE}.tags[1]`: the roots of such chains, which a column follows.
+        let mut followed: Vec<*const Expr> = Vec::new();
         let _walked: ControlFlow<()> = visit_expressions(&*sql.tree, |expr| {
             match expr {
+                Expr::CompoundFieldAccess { root, access_chain } => {
+                    if matches!(access_chain.first(), Some(AccessExpr::Dot(Expr::Identifier(_)))) {
+                        followed.push(&raw const **root);
+                    }
+                }
                 Expr::Identifier(name) => {
-                    wrong.extend(marked(&name.value).filter(|index| is_cube(*index) == Some(true)));
+                    let is_followed = followed.contains(&(&raw const *expr));
+                    wrong.extend(marked(&name.value).filter(|index| is_cube(*index) == Some(!is_followed)));
                 }
                 Expr::CompoundIdentifier(names) => {
                     let index = names.first().and_then(|name| marked(&name.value));
@@ -187,27 +193,38 @@ impl<'m> Check<'m, '_> {
         Some(reference)
     }
 
-    fn members(&mut self, paths: &[(Place, Path)], why: &str, is_right: impl Fn(Target<'_>) -> bool) {
+    /// Members that are there and are what they should be; the cubes of those that are.
+    fn members(&mut self, paths: &[(Place, Path)], why: &str, is_right: impl Fn(Target<'_>) -> bool) -> Vec<&'m Cube> {
+        let mut cubes = Vec::new();
         for (place, path) in paths {
-            if self.reference(place, path).is_some_and(|reference| !is_right(reference.target)) {
-                self.report.problem(place, format!("`{path}`: {why}"));
+            let Some(reference) = self.model.resolve(self.cube, place, path, self.report) else { continue };
+            match is_right(reference.target) {
+                true => cubes.push(reference.through.last().copied().unwrap_or(self.cube)),
+                false => self.report.problem(place, format!("`{path}`: {why}")),
             }
         }
+        cubes
     }
 
-    fn rollup(&mut self, rollup: &Rollup) {
+    /// The members of a rollup are there, and from one of their cubes joins lead to all others.
+    fn rollup(&mut self, place: &Place, rollup: &Rollup) {
         let is_dimension = |target: Target<'_>| matches!(target, Target::Dimension(_) | Target::TimeBucket(..));
-        self.members(&rollup.measures, "no measure", |target| matches!(target, Target::Measure(_)));
-        self.members(&rollup.dimensions, "no dimension", is_dimension);
-        self.members(&rollup.segments, "no segment", |target| matches!(target, Target::Segment(_)));
+        let mut cubes = self.members(&rollup.measures, "no measure", |target| matches!(target, Target::Measure(_)));
+        cubes.extend(self.members(&rollup.dimensions, "no dimension", is_dimension));
+        cubes.extend(self.members(&rollup.segments, "no segment", |target| matches!(target, Target::Segment(_))));
         for (place, path, granularity) in &rollup.time_dimensions {
-            match self.reference(place, path).map(|reference| reference.target) {
-                Some(Target::Dimension(dimension)) => {
+            let Some(reference) = self.model.resolve(self.cube, place, path, self.report) else { continue };
+            match reference.target {
+                Target::Dimension(dimension) if dimension.kind == DimensionKind::Time => {
                     dimension.bucket(&granularity.place, &granularity.text, self.report);
+                    cubes.push(reference.through.last().copied().unwrap_or(self.cube));
                 }
-                Some(_) => self.report.problem(place, format!("`{path}` is no dimension")),
-                None => {}
+                _ => self.report.problem(place, format!("`{path}` is no dimension of type `time`")),
             }
+        }
+        let reaches_all = |root: &&Cube| cubes.iter().all(|cube| self.model.joins(root, cube).is_some());
+        if !cubes.is_empty() && !cubes.iter().any(reaches_all) {
+            self.report.problem(place, "the cubes of these members are not joined to each other");
         }
     }
 
@@ -221,95 +238,52 @@ impl<'m> Check<'m, '_> {
             self.report.problem(place, format!("`{path}`: the pre-aggregation has no such member"));
         }
     }
-
-    fn row_level(&mut self, rows: &RowLevel) {
-        let RowLevel::Where(filters) = rows else { return };
-        filters.iter().for_each(|filter| self.row_filter(filter));
-    }
-
-    fn row_filter(&mut self, filter: &RowFilter) {
-        match filter {
-            RowFilter::And(filters) | RowFilter::Or(filters) => {
-                filters.iter().for_each(|filter| self.row_filter(filter))
-            }
-            RowFilter::Member { place, member, .. } => {
-                let path = [(place.clone(), member.clone())];
-                self.members(&path, "rows are filtered by dimensions", |target| matches!(target, Target::Dimension(_)));
-            }
-        }
-    }
 }
 
-fn check_member_level(policy: &Policy, names: &[&str], report: &mut Report) {
+/// What a policy names is there: members of the cube or view `of`, and for rows its dimensions.
+fn check_policy(policy: &Policy, of: &str, names: &[&str], dimensions: &[&str], report: &mut Report) {
     let included = match &policy.members.includes {
         Includes::All => &[][..],
         Includes::Named(names) => names,
     };
     for name in included.iter().chain(&policy.members.excludes) {
-        if !names.contains(&name.text.as_str()) {
+        let own = name.text.strip_prefix(of).and_then(|rest| rest.strip_prefix('.')).unwrap_or(&name.text);
+        if !names.contains(&own) {
             report.unknown(&name.place, "member", &name.text, names.iter().copied());
         }
+    }
+    if let RowLevel::Where(filters) = &policy.rows {
+        filters.iter().for_each(|filter| check_row_filter(filter, of, dimensions, report));
+    }
+}
+
+/// A filter of rows is about a member of the cube or view itself.
+fn check_row_filter(filter: &RowFilter, of: &str, names: &[&str], report: &mut Report) {
+    match filter {
+        RowFilter::And(filters) | RowFilter::Or(filters) => {
+            filters.iter().for_each(|filter| check_row_filter(filter, of, names, report));
+        }
+        RowFilter::Member { place, member, .. } => match member.0.as_slice() {
+            [name] if names.contains(&name.as_str()) => {}
+            [cube, name] if (is_itself(cube) || cube == of) && names.contains(&name.as_str()) => {}
+            _ => report.unknown(place, &format!("dimension of `{of}`"), &member.to_string(), names.iter().copied()),
+        },
     }
 }
 
 /// A view's paths are joins, its members are there, and each of its names is one member's.
 fn check_view(model: &Model, view: &View, report: &mut Report) {
-    let mut names: Vec<String> = Vec::new();
-    for part in &view.parts {
-        let Some(cube) = end_of_path(model, &part.place, &part.path, report) else { continue };
-        let known: Vec<&str> = cube.members().map(|member| member.name.as_str()).collect();
-        let mut has = |name: &str, place: &Place| {
-            if !known.contains(&name) {
-                report.unknown(place, &format!("member of cube `{}`", cube.name()), name, known.iter().copied());
-            }
-        };
-        part.excludes.iter().for_each(|excluded| has(&excluded.text, &excluded.place));
-        let included: Vec<(String, Place)> = match &part.includes {
-            Members::All => known.iter().map(|name| ((*name).to_owned(), part.place.clone())).collect(),
-            Members::Named(members) => {
-                members.iter().for_each(|member| has(&member.name.text, &member.name.place));
-                let alias = |member: &crate::model::view::Included| {
-                    member.alias.clone().unwrap_or_else(|| member.name.text.clone())
-                };
-                members.iter().map(|member| (alias(member), member.name.place.clone())).collect()
-            }
-        };
-        for (name, place) in included {
-            if part.excludes.iter().any(|excluded| excluded.text == name) {
-                continue;
-            }
-            let name = part.prefix.as_ref().map_or_else(|| name.clone(), |prefix| format!("{prefix}_{name}"));
-            if names.contains(&name) {
-                let hint = "give one of them an `alias`, or its cube a `prefix`";
-                report.problem_with_hint(&place, format!("view `{}` has a member `{name}` already", view.name()), hint);
-            }
-            names.push(name);
-        }
-    }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let members = model.members(view, report);
+    let is_dimension = |member: &&ViewMember<'_>| member.cube.dimension(&member.member.name).is_some();
+    let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+    let dimensions: Vec<&str> = members.iter().filter(is_dimension).map(|member| member.name.as_str()).collect();
     for policy in &view.policies {
-        check_member_level(policy, &names, report);
+        check_policy(policy, view.name(), &names, &dimensions, report);
     }
 }
 
-/// The cube to which a path of joins leads.
-fn end_of_path<'m>(model: &'m Model, place: &Place, path: &Path, report: &mut Report) -> Option<&'m Cube> {
-    let mut at: Option<&Cube> = None;
-    for name in &path.0 {
-        let Some(next) = model.cube(name) else {
-            report.unknown(place, "cube", name, model.cubes.iter().map(Cube::name));
-            return None;
-        };
-        if let Some(from) = at
-            && from.joins.iter().all(|join| join.cube != *name)
-        {
-            report.problem(place, format!("`{path}`: cube `{}` has no join to cube `{name}`", from.name()));
-            return None;
-        }
-        at = Some(next);
-    }
-    at
-}
+/// Members that are made of others, and these of others, and so on.
+const DEPTH_MAX: usize = 100;
 
 /// No member is made of itself.
 fn check_circles(model: &Model, report: &mut Report) {
@@ -331,6 +305,12 @@ fn visit<'m>(
 ) {
     let this = (cube.name(), member);
     if done.contains(&this) {
+        return;
+    }
+    if above.len() > DEPTH_MAX {
+        let place =
+            cube.members().find(|known| known.name == member).map_or(&cube.described.place, |known| &known.place);
+        report.problem(place, format!("more than {DEPTH_MAX} members that are made of each other"));
         return;
     }
     above.push(this);
@@ -385,7 +365,7 @@ fn check_keys(model: &Model, report: &mut Report) {
     for cube in model.cubes.iter().filter(|cube| joined.contains(cube.name())) {
         let counts = |measure: &&Measure| {
             matches!(measure.kind, MeasureKind::Count | MeasureKind::Sum | MeasureKind::Avg)
-                || !measure.kind.is_aggregate()
+                || measure.kind == MeasureKind::Number
         };
         if let Some(measure) = cube.measures.iter().find(counts)
             && cube.primary_key().next().is_none()

@@ -11,6 +11,7 @@ use crate::report::{Place, Report};
 use crate::text::fields::Fields;
 use crate::text::yaml::Node;
 use sqlparser::ast::{Expr, Query};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cube {
@@ -58,6 +59,7 @@ pub struct Hierarchy {
     pub title: String,
     pub visibility: Visibility,
     pub levels: Vec<(Place, Path)>,
+    pub place: Place,
 }
 
 const RELATIONSHIPS: [(&str, Relationship); 12] = [
@@ -97,7 +99,18 @@ impl Cube {
         let (described, source) = (described?, source?);
         let cube =
             Cube { described, source, dimensions, measures, segments, joins, hierarchies, pre_aggregations, policies };
-        cube.has_each_name_once(report);
+        once("a member", cube.members().map(|member| (member.name.as_str(), &member.place)), report);
+        once("a join to", cube.joins.iter().map(|join| (join.cube.as_str(), &join.place)), report);
+        let names = cube.pre_aggregations.iter().map(|known| (known.name.as_str(), &known.place));
+        once("a pre-aggregation", names, report);
+        for known in &cube.pre_aggregations {
+            once("an index", known.indexes.iter().map(|index| (index.name.as_str(), &index.place)), report);
+        }
+        for dimension in &cube.dimensions {
+            let names = dimension.granularities.iter().map(|known| (known.name.as_str(), &known.place));
+            once("a granularity", names, report);
+        }
+        once("a hierarchy", cube.hierarchies.iter().map(|known| (known.name.as_str(), &known.place)), report);
         Some(cube)
     }
 
@@ -128,18 +141,14 @@ impl Cube {
         let measures = self.measures.iter().map(|measure| &measure.described);
         dimensions.chain(measures).chain(self.segments.iter().map(|segment| &segment.described))
     }
+}
 
-    fn has_each_name_once(&self, report: &mut Report) {
-        let mut seen: Vec<&Described> = Vec::new();
-        for member in self.members() {
-            match seen.iter().find(|known| known.name == member.name) {
-                Some(known) => {
-                    let message =
-                        format!("cube `{}` has a member `{}` already, at {}", self.name(), member.name, known.place);
-                    report.problem(&member.place, message);
-                }
-                None => seen.push(member),
-            }
+/// Says which names are there twice.
+fn once<'a>(what: &str, names: impl Iterator<Item = (&'a str, &'a Place)>, report: &mut Report) {
+    let mut seen = BTreeMap::new();
+    for (name, place) in names {
+        if let Some(known) = seen.insert(name, place) {
+            report.problem(place, format!("there is {what} `{name}` already, at {known}"));
         }
     }
 }
@@ -199,6 +208,6 @@ impl Hierarchy {
         let levels = read_paths(&mut fields, "levels", report);
         fields.end(report);
         let visibility = if is_hidden { Visibility::Hidden } else { Visibility::Public };
-        Some(Hierarchy { name: name.text, title, visibility, levels })
+        Some(Hierarchy { name: name.text, title, visibility, levels, place: name.place })
     }
 }

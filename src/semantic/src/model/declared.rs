@@ -1,6 +1,6 @@
 //! Which cubes and views the files of a model declare, before anything of them is read.
 
-use crate::model::fragment::is_name;
+use crate::model::fragment::{is_itself, is_name};
 use crate::report::{Place, Report};
 use crate::text::fields::{Fields, Text};
 use crate::text::yaml::{Node, Value};
@@ -44,7 +44,7 @@ impl<'a> Declarations<'a> {
         let mut fields = Fields::new(node, what, report)?;
         let name = fields.required("name", report)?;
         let extends = fields.text("extends", report);
-        if !is_name(&name.text) {
+        if !is_name(&name.text) || is_itself(&name.text) {
             report.problem(&name.place, format!("`{}` is no name: letters, digits and underscores", name.text));
             return None;
         }

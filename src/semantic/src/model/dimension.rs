@@ -7,6 +7,7 @@ use crate::model::title::title_of;
 use crate::report::{Place, Report};
 use crate::text::fields::Fields;
 use crate::text::yaml::{Node, Value};
+use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 use sqlparser::ast::Expr;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -83,8 +84,8 @@ pub struct Granularity {
 /// Where buckets are counted from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
-    /// A date or a time, as it was written.
-    At(String),
+    /// A local time.
+    At(NaiveDateTime),
     /// So much after the beginning of the unit that the interval divides.
     Offset(Option<Interval>),
 }
@@ -120,11 +121,7 @@ impl Dimension {
         let suggests = fields.flag("suggest_filter_values", report) != Some(false);
         let order = fields.word("order", &[("asc", Direction::Ascending), ("desc", Direction::Descending)], report);
         fields.without_effect(&["links", "aliases", "enable_suggestions"], "it is for Cube's own pages", report);
-        fields.without_effect(
-            &["propagate_filters_to_sub_query"],
-            "filters go as far as they can without changing an answer",
-            report,
-        );
+        fields.unsupported(&["propagate_filters_to_sub_query"], "it changes what the sub-query counts", report);
         fields.unsupported(&["multi_stage", "add_group_by", "filter", "time_shift"], "write a view", report);
         fields.unsupported(&["mask"], "leave the member out by `member_level`", report);
         fields.unsupported(&["key", "values", "values_as_segments", "field_type"], "leave it out", report);
@@ -215,6 +212,19 @@ fn read_label(fields: &mut Fields<'_>, report: &mut Report) -> Option<Label> {
     }
 }
 
+/// `2024`, `2024-01`, `2024-01-01`, or a time of a day.
+fn parse_origin(text: &str) -> Option<NaiveDateTime> {
+    let day = match text.len() {
+        4 => format!("{text}-01-01"),
+        7 => format!("{text}-01"),
+        _ => text.to_owned(),
+    };
+    let date = NaiveDate::parse_from_str(&day, "%Y-%m-%d").ok().map(|date| date.and_time(NaiveTime::MIN));
+    let forms = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"];
+    let time = text.strip_suffix('Z').unwrap_or(text);
+    date.or_else(|| forms.iter().find_map(|form| NaiveDateTime::parse_from_str(time, form).ok()))
+}
+
 impl Granularity {
     fn read(node: &Node, report: &mut Report) -> Option<Granularity> {
         let mut fields = Fields::new(node, "a granularity", report)?;
@@ -245,7 +255,17 @@ impl Granularity {
             })?),
         };
         let origin = match (origin, offset) {
-            (Some(origin), None) => Origin::At(origin.text),
+            (Some(origin), None) => match parse_origin(&origin.text) {
+                Some(at) => Origin::At(at),
+                None => {
+                    report.problem_with_hint(
+                        &origin.place,
+                        format!("`{}` is no date", origin.text),
+                        "write `2024-01-01` or `2024-01-01T06:00:00`",
+                    );
+                    return None;
+                }
+            },
             (Some(origin), Some(_)) => {
                 report.problem(&origin.place, "a granularity has `origin` or `offset`, and not both");
                 return None;

@@ -1,7 +1,7 @@
 //! Pieces of SQL in a model, with references in braces: `{CUBE}.amount`, `{status} = 'paid'`, `{users.city}`.
 //!
-//! 1. What is in braces becomes an identifier that stands for the reference, `"{0}"`, `"{1}"` and so on; braces in SQL's own quotes
-//!    and comments are text.
+//! 1. What is in braces becomes an identifier that stands for the reference: [`marker`]. Braces in SQL's own quotes and comments are
+//!    text, and so are those behind a backslash, which goes.
 //! 2. The result is parsed once, as SQL. From there on a piece is a syntax tree, and nothing makes a text of it again.
 //!
 //! `FILTER_PARAMS` and `FILTER_GROUP`, by which a model of Cube's pushes filters into itself, are `true`: the planner pushes filters
@@ -27,12 +27,22 @@ pub struct Fragment<T> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<String>);
 
-/// The name by which a cube calls itself.
-pub const CUBE: &str = "CUBE";
+/// What begins the identifiers that stand for references: a character for private use, which no SQL has.
+const MARK: char = '\u{e000}';
 
 /// The identifier that stands for a reference.
 pub fn marker(index: usize) -> String {
-    format!("{{{index}}}")
+    format!("{MARK}{index}")
+}
+
+/// Which reference an identifier stands for.
+pub fn marked(name: &str) -> Option<usize> {
+    name.strip_prefix(MARK)?.parse().ok()
+}
+
+/// Whether a name is that by which a cube calls itself.
+pub fn is_itself(name: &str) -> bool {
+    ["CUBE", "TABLE"].contains(&name)
 }
 
 impl Fragment<sp::Expr> {
@@ -106,10 +116,17 @@ fn parsed<T>(
 fn cut(text: &Text, report: &mut Report) -> Option<(String, Vec<Path>)> {
     let (mut sql, mut references) = (String::with_capacity(text.text.len()), Vec::new());
     let mut rest = text.text.as_str();
+    if rest.contains(MARK) {
+        report.problem(&text.place, "U+E000 is not a character of SQL here");
+        return None;
+    }
     while let Some(letter) = rest.chars().next() {
-        if let Some(quoted) = quoted(rest) {
-            sql += quoted;
+        if let Some(quoted) = quoted(rest, sql.chars().next_back()) {
+            sql += &quoted.replace("\\{", "{").replace("\\}", "}");
             rest = &rest[quoted.len()..];
+        } else if let Some(brace) = ["\\{", "\\}"].iter().find(|brace| rest.starts_with(**brace)) {
+            sql += &brace[1..];
+            rest = &rest[brace.len()..];
         } else if letter == '{' {
             let end = closing(rest).or_else(|| {
                 report.problem(&text.place, "a brace is opened and not closed");
@@ -153,18 +170,55 @@ fn replaced(inside: &str, text: &Text, references: &mut Vec<Path>, report: &mut 
     None
 }
 
-/// What SQL quotes at the beginning of a text: a literal, an identifier, a comment, up to its end or the end of the text.
-fn quoted(text: &str) -> Option<&str> {
+/// What SQL quotes at the beginning of a text: a literal, an identifier, a comment, up to its end or the end of the text. `before` is the
+/// character before it.
+fn quoted(text: &str, before: Option<char>) -> Option<&str> {
+    if text.starts_with("/*") {
+        return Some(&text[..comment(text)]);
+    }
+    if text.starts_with('\'') && matches!(before, Some('e' | 'E')) {
+        return Some(&text[..escaped(text)]);
+    }
     let ends_at = |open: &str, close: &str| {
         let inside = text.strip_prefix(open)?;
         Some(&text[..inside.find(close).map_or(text.len(), |end| open.len() + end + close.len())])
     };
     // A quote that is doubled ends one literal and begins the next.
     let simple = ends_at("'", "'").or_else(|| ends_at("\"", "\"")).or_else(|| ends_at("--", "\n"));
-    simple.or_else(|| ends_at("/*", "*/")).or_else(|| {
+    simple.or_else(|| {
         let tag = &text[1..text.strip_prefix('$')?.find('$')? + 1];
         (tag.is_empty() || is_name(tag)).then(|| ends_at(&format!("${tag}$"), &format!("${tag}$")))?
     })
+}
+
+/// How long the comment at the beginning of a text is; there may be comments in it.
+fn comment(text: &str) -> usize {
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(next) = text[at..].find(['/', '*']) {
+        at += next;
+        match text.get(at..at + 2) {
+            Some("/*") => (depth, at) = (depth + 1, at + 2),
+            Some("*/") if depth == 1 => return at + 2,
+            Some("*/") => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+    }
+    text.len()
+}
+
+/// How long the literal with backslashes at the beginning of a text is.
+fn escaped(text: &str) -> usize {
+    let mut letters = text.char_indices().skip(1);
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '\'' => return at + 1,
+            '\\' => {
+                letters.next();
+            }
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 /// Where the brace at the beginning of a text is closed.
@@ -201,21 +255,28 @@ mod tests {
     #[test]
     fn references_become_identifiers() {
         let cases = [
-            ("{CUBE}.amount", r#""{0}".amount"#, vec!["CUBE"]),
-            ("{a} + { b.c } * {a}", r#""{0}" + "{1}" * "{0}""#, vec!["a", "b.c"]),
+            ("{CUBE}.amount", r#""@0".amount"#, vec!["CUBE"]),
+            ("{a} + { b.c } * {a}", r#""@0" + "@1" * "@0""#, vec!["a", "b.c"]),
             (
                 "x = '{a}' AND \"{b}\" = $${c}$$ -- {d}\n/* {e} */",
                 "x = '{a}' AND \"{b}\" = $${c}$$ -- {d}\n/* {e} */",
                 vec![],
             ),
-            ("'it''s {a}' || {b}", r#"'it''s {a}' || "{0}""#, vec!["b"]),
+            ("'it''s {a}' || {b}", r#"'it''s {a}' || "@0""#, vec!["b"]),
+            (r"E'\'{a}' || {b}", r#"E'\'{a}' || "@0""#, vec!["b"]),
+            ("/* /* */ {a} */ {b}", r#"/* /* */ {a} */ "@0""#, vec!["b"]),
+            (r"'\{1,2\}'::int[] || \{", "'{1,2}'::int[] || {", vec![]),
             ("{FILTER_PARAMS.orders.at.filter('created_at')} AND a", "true AND a", vec![]),
             ("{FILTER_GROUP(FILTER_PARAMS.o.a.filter((x) => `${x} } `))}", "true", vec![]),
-            ("$1 + {a}", r#"$1 + "{0}""#, vec!["a"]),
+            ("$1 + {a}", r#"$1 + "@0""#, vec!["a"]),
+            ("\"{0}\" + {ä", "", vec![]),
         ];
         for (text, sql, references) in cases {
             let references = references.into_iter().map(str::to_owned).collect();
-            assert_eq!(cut_of(text), Ok((sql.to_owned(), references)), "{text}");
+            match cut_of(text) {
+                Ok(cut) => assert_eq!(cut, (sql.replace('@', "\u{e000}"), references), "{text}"),
+                Err(_) => assert_eq!(sql, "", "{text}"),
+            }
         }
     }
 

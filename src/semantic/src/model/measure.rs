@@ -1,7 +1,7 @@
 //! Measures: what is computed for each group.
 
 use crate::model::fragment::{Fragment, Path, read_paths};
-use crate::model::interval::{Interval, Unit};
+use crate::model::interval::Interval;
 use crate::model::member::{Described, Visibility, described};
 use crate::report::{Place, Report};
 use crate::text::fields::{Fields, Text};
@@ -46,8 +46,8 @@ pub enum MeasureKind {
 pub enum RollingWindow {
     /// From `trailing` before to `leading` after the start or the end of each bucket.
     Fixed { trailing: Option<Bound>, leading: Option<Bound>, from: WindowEnd },
-    /// From the beginning of the unit in which the bucket is.
-    ToDate(Unit),
+    /// From the beginning of the bucket of this granularity: a unit of time, or one of the time dimension's own.
+    ToDate(String),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -144,12 +144,12 @@ fn read_filters(fields: &mut Fields<'_>, report: &mut Report) -> Vec<Fragment<Ex
 }
 
 fn read_window(node: &Node, report: &mut Report) -> Option<RollingWindow> {
-    const TYPES: [(&str, Option<Option<Unit>>); 5] = [
+    const TYPES: [(&str, Option<Option<&str>>); 5] = [
         ("fixed", None),
         ("to_date", Some(None)),
-        ("year_to_date", Some(Some(Unit::Year))),
-        ("quarter_to_date", Some(Some(Unit::Quarter))),
-        ("month_to_date", Some(Some(Unit::Month))),
+        ("year_to_date", Some(Some("year"))),
+        ("quarter_to_date", Some(Some("quarter"))),
+        ("month_to_date", Some(Some("month"))),
     ];
     let mut fields = Fields::new(node, "a rolling window", report)?;
     let kind = fields.word("type", &TYPES, report).unwrap_or(None);
@@ -162,14 +162,8 @@ fn read_window(node: &Node, report: &mut Report) -> Option<RollingWindow> {
             let leading = transposed(leading.map(|bound| read_bound(&bound, report)));
             trailing.zip(leading).map(|(trailing, leading)| RollingWindow::Fixed { trailing, leading, from })
         }
-        Some(Some(unit)) => Some(RollingWindow::ToDate(unit)),
-        Some(None) => fields.required("granularity", report).and_then(|granularity| {
-            let unit = Unit::named(&granularity.text);
-            if unit.is_none() {
-                report.problem(&granularity.place, format!("`{}` is no unit of time", granularity.text));
-            }
-            unit.map(RollingWindow::ToDate)
-        }),
+        Some(Some(unit)) => Some(RollingWindow::ToDate(unit.to_owned())),
+        Some(None) => fields.required("granularity", report).map(|granularity| RollingWindow::ToDate(granularity.text)),
     };
     fields.end(report);
     window

@@ -1,7 +1,7 @@
 //! What every member of a cube has: a name, how it is called, whether clients see it; and segments, which have nothing else but
 //! a condition.
 
-use crate::model::fragment::{Fragment, is_name};
+use crate::model::fragment::{Fragment, is_itself, is_name};
 use crate::model::title::title_of;
 use crate::report::{Place, Report};
 use crate::text::fields::{Fields, Text};
@@ -39,6 +39,7 @@ impl Segment {
         let mut fields = Fields::new(node, "a segment", report)?;
         let described = described(&mut fields, "segment", Visibility::Public, report);
         let sql = fields.required("sql", report).and_then(|sql| Fragment::expression(&sql, report));
+        fields.without_effect(&["aliases"], "it is for Cube's own pages", report);
         fields.end(report);
         Some(Segment { described: described?, sql: sql? })
     }
@@ -70,7 +71,7 @@ pub fn described(
 }
 
 fn is_good_name(name: &Text, report: &mut Report) -> bool {
-    let is_good = is_name(&name.text);
+    let is_good = is_name(&name.text) && !is_itself(&name.text);
     if !is_good {
         report.problem(&name.place, format!("`{}` is no name: letters, digits and underscores", name.text));
     }

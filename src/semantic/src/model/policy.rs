@@ -54,7 +54,7 @@ pub enum PolicyValue {
 
 impl Policy {
     pub fn read(node: &Node, report: &mut Report) -> Option<Policy> {
-        let mut fields = Fields::new(node, "an access policy", report)?;
+        let mut fields = Fields::complete(node, "an access policy", report)?;
         let (group, groups) = (fields.texts("group", report), fields.texts("groups", report));
         let members = fields.value("member_level").map(|node| MemberLevel::read(node, report));
         let rows = fields.value("row_level").map(|node| RowLevel::read(node, report));
@@ -77,7 +77,7 @@ impl Policy {
 
 impl MemberLevel {
     fn read(node: &Node, report: &mut Report) -> Option<MemberLevel> {
-        let mut fields = Fields::new(node, "`member_level`", report)?;
+        let mut fields = Fields::complete(node, "`member_level`", report)?;
         let (includes, excludes) = (fields.texts("includes", report), fields.texts("excludes", report));
         fields.end(report);
         let is_all = |names: &[Text]| names.iter().any(|name| name.text == "*");
@@ -105,7 +105,7 @@ impl MemberLevel {
 
 impl RowLevel {
     fn read(node: &Node, report: &mut Report) -> Option<RowLevel> {
-        let mut fields = Fields::new(node, "`row_level`", report)?;
+        let mut fields = Fields::complete(node, "`row_level`", report)?;
         let allows_all = fields.flag("allow_all", report) == Some(true);
         let has_filters = fields.value("filters").is_some();
         let items = fields.list("filters", report);
@@ -121,7 +121,7 @@ impl RowLevel {
 
 impl RowFilter {
     fn read(node: &Node, report: &mut Report) -> Option<RowFilter> {
-        let mut fields = Fields::new(node, "a filter", report)?;
+        let mut fields = Fields::complete(node, "a filter", report)?;
         for (key, join) in [("and", RowFilter::And as fn(Vec<RowFilter>) -> RowFilter), ("or", RowFilter::Or)] {
             if fields.value(key).is_some() {
                 let items = fields.list(key, report);
@@ -135,7 +135,11 @@ impl RowFilter {
         let values: Option<Vec<PolicyValue>> = match fields.value("values") {
             None => Some(Vec::new()),
             Some(Node { value: Value::List(items), .. }) => items.iter().map(|item| read_value(item, report)).collect(),
-            Some(item) => read_value(item, report).map(|value| vec![value]),
+            // What is no list is an expression, with braces or without.
+            Some(item) => match &item.value {
+                Value::Text(text) if claim(text).is_some() => claim(text).map(|claim| vec![PolicyValue::Claim(claim)]),
+                _ => read_value(item, report).map(|value| vec![value]),
+            },
         };
         fields.end(report);
         let ((place, member), operator, values) = (member?, operator?, values?);
@@ -159,14 +163,13 @@ fn read_value(node: &Node, report: &mut Report) -> Option<PolicyValue> {
         Value::Bool(flag) => Some(PolicyValue::Text(flag.to_string())),
         Value::Number(number) => Some(PolicyValue::Text(number.to_string())),
         Value::Text(text) => {
+            if !text.contains(['{', '}']) {
+                return Some(PolicyValue::Text(text.clone()));
+            }
             let inside = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-            let Some(inside) = inside else { return Some(PolicyValue::Text(text.clone())) };
-            let claim = Path::new(inside).and_then(|path| match path.0.split_first() {
-                Some((first, rest)) if is_context(first) && !rest.is_empty() => Some(Path(rest.to_vec())),
-                _ => None,
-            });
+            let claim = inside.and_then(claim);
             if claim.is_none() {
-                let hint = "write `{ security_context.name }`";
+                let hint = "write `{ security_context.name }` and nothing beside it";
                 report.problem_with_hint(&node.place, format!("`{text}` is no value of the security context"), hint);
             }
             claim.map(PolicyValue::Claim)
@@ -175,6 +178,14 @@ fn read_value(node: &Node, report: &mut Report) -> Option<PolicyValue> {
             report.problem(&node.place, format!("a value of a filter, and here is {}", node.kind()));
             None
         }
+    }
+}
+
+/// The names of a claim: what comes after `security_context`.
+fn claim(text: &str) -> Option<Path> {
+    match Path::new(text)?.0.split_first() {
+        Some((first, rest)) if is_context(first) && !rest.is_empty() => Some(Path(rest.to_vec())),
+        _ => None,
     }
 }
 

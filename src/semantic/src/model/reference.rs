@@ -3,7 +3,7 @@
 use crate::model::Model;
 use crate::model::cube::Cube;
 use crate::model::dimension::{Dimension, DimensionKind};
-use crate::model::fragment::{CUBE, Path};
+use crate::model::fragment::{Path, is_itself};
 use crate::model::interval::Unit;
 use crate::model::measure::Measure;
 use crate::model::member::Segment;
@@ -38,7 +38,7 @@ pub enum Bucket<'m> {
 impl Model {
     /// What a path means in a cube; None, and a problem, if it means nothing.
     ///
-    /// A cube's name comes before a member's, as in Cube.
+    /// The first name is a cube's before it is a member's, the others are members' before they are cubes', as in Cube.
     pub fn resolve<'m>(
         &'m self,
         cube: &'m Cube,
@@ -47,13 +47,20 @@ impl Model {
         report: &mut Report,
     ) -> Option<Reference<'m>> {
         let (mut through, mut at, mut rest) = (Vec::new(), cube, path.0.as_slice());
-        while let Some((first, after)) = rest.split_first() {
-            let is_itself = first == CUBE || first == at.name();
-            let next = if is_itself { Some(at) } else { self.cube(first) };
-            let Some(next) = next else { break };
-            if !is_itself || !through.is_empty() {
-                through.push(next);
+        if let Some((first, after)) = rest.split_first() {
+            if is_itself(first) || first == cube.name() {
+                rest = after;
+            } else if let Some(other) = self.cube(first) {
+                through.push(other);
+                (at, rest) = (other, after);
             }
+        }
+        while rest.len() < path.0.len()
+            && let Some((first, after)) = rest.split_first()
+            && at.members().all(|member| member.name != *first)
+            && let Some(next) = self.cube(first)
+        {
+            through.push(next);
             (at, rest) = (next, after);
         }
         let target = match rest {

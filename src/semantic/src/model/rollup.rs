@@ -58,7 +58,7 @@ const KINDS: [(&str, Kind); 5] = [
 ];
 
 /// When to build what, where, in how many parts.
-const BUILDING: [&str; 17] = [
+const BUILDING: [&str; 18] = [
     "refresh_key",
     "partition_granularity",
     "build_range_start",
@@ -76,6 +76,7 @@ const BUILDING: [&str; 17] = [
     "allow_non_strict_date_range_match",
     "union_with_source_data",
     "rollups",
+    "rollup_references",
 ];
 
 impl PreAggregation {
@@ -84,12 +85,16 @@ impl PreAggregation {
         let name = fields.required("name", report)?;
         fields.rename(format!("pre-aggregation `{}`", name.text));
         let kind = fields.word("type", &KINDS, report).unwrap_or(Kind::Rollup);
-        let rollup = Rollup {
-            measures: read_paths(&mut fields, "measures", report),
-            dimensions: read_paths(&mut fields, "dimensions", report),
-            segments: read_paths(&mut fields, "segments", report),
-            time_dimensions: read_time_dimensions(&mut fields, report),
+        let mut both = |key, older| {
+            let mut paths = read_paths(&mut fields, key, report);
+            paths.extend(read_paths(&mut fields, older, report));
+            paths
         };
+        let measures = both("measures", "measure_references");
+        let dimensions = both("dimensions", "dimension_references");
+        let segments = both("segments", "segment_references");
+        let time_dimensions = read_time_dimensions(&mut fields, kind, report);
+        let rollup = Rollup { measures, dimensions, segments, time_dimensions };
         let indexes = fields.list("indexes", report);
         let indexes = indexes.iter().filter_map(|item| Index::read(item, report)).collect();
         let why = "a pre-aggregation is a maintained view, always complete and fresh";
@@ -119,9 +124,12 @@ impl PreAggregation {
 }
 
 /// `time_dimension` with its `granularity`, or the list `time_dimensions`.
-fn read_time_dimensions(fields: &mut Fields<'_>, report: &mut Report) -> Vec<(Place, Path, Text)> {
+fn read_time_dimensions(fields: &mut Fields<'_>, kind: Kind, report: &mut Report) -> Vec<(Place, Path, Text)> {
     let mut found = Vec::new();
-    match (fields.text("time_dimension", report), fields.text("granularity", report)) {
+    let (newer, older) = (fields.text("time_dimension", report), fields.text("time_dimension_reference", report));
+    match (newer.or(older), fields.text("granularity", report)) {
+        // All of its rows are kept.
+        (Some(_), None) if kind == Kind::OriginalSql => {}
         (Some(dimension), Some(granularity)) => {
             found.extend(read_path(&dimension, report).map(|(place, path)| (place, path, granularity)));
         }

@@ -36,11 +36,21 @@ impl Range {
         self.last + if is_whole { MILLISECOND } else { MICROSECOND }
     }
 
-    /// Two ends, or one that is both.
+    /// Two ends, or one that is both. An offset from Greenwich is that of the instant, whose digits in Greenwich are then taken for local
+    /// ones, as Cube does in a `dateRange`.
     pub fn between(ends: &[&str]) -> Result<Range, QueryError> {
+        Range::of(ends, Tz::UTC)
+    }
+
+    /// As [`Range::between`], but what has an offset is an instant, as Cube does in filters.
+    pub fn between_instants(ends: &[&str], zone: Tz) -> Result<Range, QueryError> {
+        Range::of(ends, zone)
+    }
+
+    fn of(ends: &[&str], zone: Tz) -> Result<Range, QueryError> {
         match ends {
-            [one] => Range::between(&[one, one]),
-            [from, last] => Ok(Range { from: time(from, End::First)?, last: time(last, End::Last)? }),
+            [one] => Range::of(&[one, one], zone),
+            [from, last] => Ok(Range { from: time(from, End::First, zone)?, last: time(last, End::Last, zone)? }),
             _ => Err(QueryError::invalid("a `dateRange` has one or two dates")),
         }
     }
@@ -103,8 +113,8 @@ impl Clock {
             ["in", number, unit] | [number, unit, "from", "now"] | [number, unit, "later"] => {
                 counted(number, unit).and_then(|(number, unit)| self.after(unit, number))
             }
-            [date] => time(date, End::First).ok(),
-            [date, clock] => time(&format!("{date}T{clock}"), End::First).ok(),
+            [date] => time(date, End::First, Tz::UTC).ok(),
+            [date, clock] => time(&format!("{date}T{clock}"), End::First, Tz::UTC).ok(),
             _ => None,
         }
     }
@@ -117,9 +127,13 @@ enum End {
     Last,
 }
 
-/// A date, which is its beginning or its end, or a time, to the millisecond. An offset is taken off, as Cube does.
-fn time(text: &str, end: End) -> Result<NaiveDateTime, QueryError> {
+/// A date, which is its beginning or its end, or a time, to the millisecond; what has an offset as it is in a zone.
+fn time(text: &str, end: End, zone: Tz) -> Result<NaiveDateTime, QueryError> {
     let error = || QueryError::invalid(format!("Can't parse date: '{text}'"));
+    // Years of four digits: a millisecond after any of them there is still a time.
+    if !text.starts_with(|first: char| first.is_ascii_digit()) || text.find('-') != Some(4) {
+        return Err(error());
+    }
     if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
         let clock = match end {
             End::First => NaiveTime::MIN,
@@ -130,11 +144,11 @@ fn time(text: &str, end: End) -> Result<NaiveDateTime, QueryError> {
     let text = text.trim().replacen(' ', "T", 1).to_ascii_uppercase();
     let with_offset = ["%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z"];
     let without = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M"];
-    // `%#z` takes no `Z`.
-    let zulu = text.strip_suffix('Z').unwrap_or(&text);
-    let local = without.iter().find_map(|form| NaiveDateTime::parse_from_str(zulu, form).ok());
+    let text = text.replacen('Z', "+00", 1);
+    let local = without.iter().find_map(|form| NaiveDateTime::parse_from_str(&text, form).ok());
     let time = local.or_else(|| {
-        with_offset.iter().find_map(|form| DateTime::parse_from_str(&text, form).ok()).map(|time| time.naive_utc())
+        let instant = with_offset.iter().find_map(|form| DateTime::parse_from_str(&text, form).ok());
+        instant.map(|instant| instant.with_timezone(&zone).naive_local())
     });
     let time = time.ok_or_else(error)?;
     time.with_nanosecond(time.nanosecond() / 1_000_000 * 1_000_000).ok_or_else(error)
@@ -263,7 +277,12 @@ mod tests {
         assert_eq!(shown(range), ["2024-01-01T06:00:00.000", "2024-01-01T08:00:00.500"]);
         let range = Range::between(&["2024-01-01T06:00:00+02:00"]).expect("a range");
         assert_eq!(shown(range)[0], "2024-01-01T04:00:00.000");
-        assert!(Range::between(&["2024-02-30"]).is_err());
+        let filter =
+            Range::between_instants(&["2024-01-01T08:00:00Z"], chrono_tz::America::Los_Angeles).expect("a range");
+        assert_eq!(shown(filter)[0], "2024-01-01T00:00:00.000");
+        for wrong in ["2024-02-30", "+262142-12-31", "-2024-01-01", "02024-01-01", "é024-01-01", ""] {
+            assert!(Range::between(&[wrong]).is_err(), "{wrong}");
+        }
         assert!(Range::between(&[]).is_err());
     }
 

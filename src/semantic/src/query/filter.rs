@@ -132,12 +132,12 @@ fn condition(
     };
     let range = |values: Vec<Option<String>>| match texts(values)?.as_slice() {
         [words] => Range::in_words(words, clock),
-        ends => Range::between(&ends.iter().map(String::as_str).collect::<Vec<_>>()),
+        ends => Range::between_instants(&ends.iter().map(String::as_str).collect::<Vec<_>>(), clock.zone),
     };
     // A date is a day: before it is before its beginning, and after it after its end.
     let day = |values: Vec<Option<String>>| {
         let text = one(values)?;
-        Range::between(&[&text]).or_else(|_| Range::in_words(&text, clock))
+        Range::between_instants(&[&text], clock.zone).or_else(|_| Range::in_words(&text, clock))
     };
     Ok(match operator {
         Operator::Equals => Condition::Equals(values),

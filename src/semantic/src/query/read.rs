@@ -30,6 +30,9 @@ const KEYS: [&str; 16] = [
 ];
 const CACHE_MODES: [&str; 4] = ["stale-if-slow", "stale-while-revalidate", "must-revalidate", "no-cache"];
 
+/// Each is a query of its own.
+const COMPARED_MAX: usize = 100;
+
 /// A time dimension and the ranges to compare, if there are any.
 type Compared = (TimeDimension, Vec<Range>);
 
@@ -188,6 +191,9 @@ fn read_time_dimension(value: &Value, clock: Clock) -> Result<Compared, QueryErr
         }
         (None, None) => (None, Vec::new()),
         (Some(range), None) => (Some(read_range(range, clock)?), Vec::new()),
+        (None, Some(Value::Array(ranges))) if ranges.len() > COMPARED_MAX => {
+            return Err(QueryError::invalid(format!("compareDateRange compares {COMPARED_MAX} ranges at most")));
+        }
         (None, Some(Value::Array(ranges))) if !ranges.is_empty() => {
             (None, ranges.iter().map(|range| read_range(range, clock)).collect::<Result<_, _>>()?)
         }
@@ -236,7 +242,7 @@ fn read_order(query: &Map<String, Value>) -> Result<Option<Vec<(Key, Direction)>
 
 fn read_limit(query: &Map<String, Value>, limits: Limits) -> Result<Limit, QueryError> {
     match read_number(query, "limit")? {
-        None => Ok(Limit::Default(limits.default)),
+        None => Ok(Limit::Default(limits.default.min(limits.max).or(limits.default).or(limits.max))),
         Some(limit) if limits.max.is_some_and(|max| limit > max) => {
             Err(QueryError::invalid("The query limit has been exceeded."))
         }
@@ -269,7 +275,9 @@ fn read_zone(query: &Map<String, Value>) -> Result<Tz, QueryError> {
     match query.get("timezone") {
         None | Some(Value::Null) => Ok(Tz::UTC),
         Some(value) => {
-            let zone = value.as_str().and_then(|name| name.parse().ok());
+            let named =
+                |name: &str| chrono_tz::TZ_VARIANTS.into_iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
+            let zone = value.as_str().and_then(named);
             zone.ok_or_else(|| QueryError::form(format!("\"timezone\" must be a valid IANA time zone, got {value}")))
         }
     }

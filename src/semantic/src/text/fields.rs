@@ -1,7 +1,7 @@
 //! The keys of a mapping, asked for one after the other.
 //!
 //! What a reader asks for is what there is: keys that nobody asked for are mistakes, and are told with the one that was probably
-//! meant. A value of another kind than asked for is a problem, and as good as absent.
+//! meant. A value of another kind than asked for is a problem, and as good as absent. `primaryKey` is `primary_key`, as in Cube.
 
 use crate::report::{Place, Report};
 use crate::text::yaml::{Key, Node, Value};
@@ -11,8 +11,16 @@ pub struct Fields<'a> {
     /// What it describes, for messages: "cube `orders`".
     what: String,
     place: Place,
-    entries: Vec<(&'a Key, &'a Node, Asked)>,
+    entries: Vec<Entry<'a>>,
     known: Vec<&'static str>,
+}
+
+struct Entry<'a> {
+    key: &'a Key,
+    /// The key with underscores.
+    name: String,
+    value: &'a Node,
+    asked: Asked,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,8 +46,22 @@ impl<'a> Fields<'a> {
         };
         // A key without a value is as if it were not there.
         let entries = entries.iter().filter(|(_, value)| !matches!(value.value, Value::Null));
-        let entries = entries.map(|(key, value)| (key, value, Asked::No)).collect();
+        let entries =
+            entries.map(|(key, value)| Entry { key, name: snake(&key.name), value, asked: Asked::No }).collect();
         Some(Fields { what, place: node.place.clone(), entries, known: Vec::new() })
+    }
+
+    /// As [`Fields::new`], but a key without a value is a problem: what restricts must not be lost.
+    pub fn complete(node: &'a Node, what: impl Into<String>, report: &mut Report) -> Option<Fields<'a>> {
+        let fields = Fields::new(node, what, report)?;
+        if let Value::Map(entries) = &node.value {
+            for (key, value) in entries {
+                if matches!(value.value, Value::Null) {
+                    report.problem(&key.place, format!("`{}` of {} has no value", key.name, fields.what));
+                }
+            }
+        }
+        Some(fields)
     }
 
     pub fn place(&self) -> &Place {
@@ -53,10 +75,12 @@ impl<'a> Fields<'a> {
 
     /// The value of a key, whatever it is.
     pub fn value(&mut self, key: &'static str) -> Option<&'a Node> {
-        self.known.push(key);
-        let entry = self.entries.iter_mut().find(|(known, ..)| known.name == key)?;
-        entry.2 = Asked::Yes;
-        Some(entry.1)
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
+        let entry = self.entries.iter_mut().find(|entry| entry.name == key)?;
+        entry.asked = Asked::Yes;
+        Some(entry.value)
     }
 
     /// A text. A number is none: `"1"` and `1` differ.
@@ -70,7 +94,7 @@ impl<'a> Fields<'a> {
 
     /// A text that has to be there.
     pub fn required(&mut self, key: &'static str, report: &mut Report) -> Option<Text> {
-        if self.entries.iter().all(|(known, ..)| known.name != key) {
+        if self.entries.iter().all(|entry| entry.name != key) {
             self.known.push(key);
             report.problem(&self.place, format!("{} has no `{key}`", self.what));
             return None;
@@ -142,8 +166,9 @@ impl<'a> Fields<'a> {
 
     /// Says which keys nobody asked for. To be called when all that there is has been asked for.
     pub fn end(self, report: &mut Report) {
-        for (key, ..) in self.entries.iter().filter(|(_, _, asked)| *asked == Asked::No) {
-            report.unknown(&key.place, &format!("key of {}", self.what), &key.name, self.known.iter().copied());
+        for entry in self.entries.iter().filter(|entry| entry.asked == Asked::No) {
+            let (what, key) = (format!("key of {}", self.what), entry.key);
+            report.unknown(&key.place, &what, &key.name, self.known.iter().copied());
         }
     }
 
@@ -160,6 +185,18 @@ impl<'a> Fields<'a> {
         report.problem(&node.place, format!("`{key}` of {} is {wanted}, and here is {}", self.what, node.kind()));
         None
     }
+}
+
+/// A key with underscores before what were capitals.
+pub fn snake(key: &str) -> String {
+    let mut name = String::with_capacity(key.len());
+    for letter in key.chars() {
+        if letter.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! bounded by the number of its steps and the length of its text, so that a model cannot hold up who reads it.
 
 use crate::report::{Place, Report};
-use minijinja::{Environment, UndefinedBehavior, context};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value, context};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,7 +24,9 @@ impl Jinja {
         let mut environment = Environment::new();
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(DEPTH_MAX);
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        // As in Cube: what is printed is JSON, which is YAML, unless it is marked as safe.
+        environment.set_auto_escape_callback(|_| AutoEscape::Json);
+        environment.add_function("env_var", env_var);
         let files = files.clone();
         environment.set_loader(move |name| Ok(files.get(name).cloned()));
         Jinja { environment }
@@ -49,6 +51,12 @@ impl Jinja {
     }
 }
 
+/// The default of a variable of the environment, which a model does not see.
+fn env_var(name: String, default: Option<String>) -> Result<Value, Error> {
+    let message = format!("a model does not see the environment: give `{name}` a default");
+    default.map(Value::from).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,7 +77,7 @@ mod tests {
                 "main.yml",
                 "{% from 'm.jinja' import column %}{% for name in ['a', 'b'] %}{{ column(name) }};{% endfor %}",
             ),
-            ("m.jinja", "{% macro column(name) %}{CUBE}.{{ name }}{% endmacro %}"),
+            ("m.jinja", "{% macro column(name) %}{CUBE}.{{ name | safe }}{% endmacro %}"),
         ]);
         assert_eq!(text, Ok("{CUBE}.a;{CUBE}.b;".to_owned()));
     }
@@ -80,9 +88,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_printed_is_yaml() {
+        let text = rendered(&[(
+            "main.yml",
+            "{{ '2024' }} {{ 'a: b' }} {{ none }} {{ 7 }} {{ 'x' | safe }} {{ env_var('S', 'public') }}\
+             {% if COMPILE_CONTEXT.securityContext.tenant %}!{% endif %}",
+        )]);
+        assert_eq!(text, Ok("\"2024\" \"a: b\" null 7 x \"public\"".to_owned()));
+    }
+
+    #[test]
     fn what_fails_is_told_with_its_line() {
-        let unknown = rendered(&[("main.yml", "a: 1\nb: {{ missing }}\n")]);
-        assert_eq!(unknown, Err("main.yml:2:1: undefined value".to_owned()));
+        let unknown = rendered(&[("main.yml", "a: 1\nb: {{ missing() }}\n")]);
+        assert!(
+            unknown.as_ref().is_err_and(|error| error.starts_with("main.yml:2:1: unknown function")),
+            "{unknown:?}"
+        );
+        let unseen = rendered(&[("main.yml", "{{ env_var('HOME') }}")]);
+        assert!(unseen.is_err_and(|error| error.contains("does not see the environment")));
         let other = rendered(&[("main.yml", "{% include 'other.yml' %}"), ("other.yml", "\n{% for %}")]);
         assert!(other.as_ref().is_err_and(|error| error.starts_with("other.yml:2:1: ")), "{other:?}");
     }
