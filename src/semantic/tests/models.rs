@@ -244,6 +244,10 @@ const MISFITS: &[(&str, &str)] = &[
         "    access_policy: [{group: g, member_level: {includes: [z]}}]\n    measures: [{name: n, type: count}]",
         "unknown member `z`",
     ),
+    (
+        "    measures: [{name: n, type: count}]\n    pre_aggregations: [{name: p, type: original_sql, measures: [n]}]",
+        "keeps the rows of its cube, and no members",
+    ),
     ("    access_policy: [{group: g, row_level: {}}]", "`row_level` has `filters`, or `allow_all: true`"),
     ("    access_policy: [{group: g, conditions: [{if: \"true\"}]}]", "`conditions` is not supported"),
     (

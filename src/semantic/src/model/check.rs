@@ -3,7 +3,7 @@
 
 use crate::model::Model;
 use crate::model::cube::{Cube, Join, Source};
-use crate::model::dimension::{DimensionKind, DimensionValue, Label};
+use crate::model::dimension::{DimensionKind, DimensionValue};
 use crate::model::fragment::{Fragment, Path, is_itself, marked};
 use crate::model::measure::{Measure, MeasureKind};
 use crate::model::policy::{Includes, Policy, RowFilter, RowLevel};
@@ -56,16 +56,8 @@ impl<'m> Check<'m, '_> {
         }
         for dimension in &cube.dimensions {
             match &dimension.value {
-                DimensionValue::Sql(sql) => self.sql(sql, Allowed::Rows),
                 DimensionValue::SubQuery(sql) => self.sub_query(sql),
-                DimensionValue::Case { whens, otherwise } => {
-                    whens.iter().for_each(|(when, _)| self.sql(when, Allowed::Rows));
-                    for label in whens.iter().map(|(_, label)| label).chain(otherwise) {
-                        if let Label::Sql(sql) = label {
-                            self.sql(sql, Allowed::Rows);
-                        }
-                    }
-                }
+                value => value.fragments().into_iter().for_each(|sql| self.sql(sql, Allowed::Rows)),
             }
         }
         for measure in &cube.measures {
@@ -336,17 +328,7 @@ fn visit<'m>(
 fn references<'m>(cube: &'m Cube, member: &str) -> Vec<(&'m Place, &'m Path)> {
     let mut fragments: Vec<&Fragment<Expr>> = Vec::new();
     if let Some(dimension) = cube.dimension(member) {
-        match &dimension.value {
-            DimensionValue::Sql(sql) | DimensionValue::SubQuery(sql) => fragments.push(sql),
-            DimensionValue::Case { whens, otherwise } => {
-                fragments.extend(whens.iter().map(|(when, _)| when));
-                let labels = whens.iter().map(|(_, label)| label).chain(otherwise);
-                fragments.extend(labels.filter_map(|label| match label {
-                    Label::Sql(sql) => Some(sql),
-                    Label::Text(_) => None,
-                }));
-            }
-        }
+        fragments.extend(dimension.value.fragments());
     }
     if let Some(measure) = cube.measure(member) {
         fragments.extend(measure.sql.iter().chain(&measure.filters));
@@ -364,8 +346,7 @@ fn check_keys(model: &Model, report: &mut Report) {
         .collect();
     for cube in model.cubes.iter().filter(|cube| joined.contains(cube.name())) {
         let counts = |measure: &&Measure| {
-            matches!(measure.kind, MeasureKind::Count | MeasureKind::Sum | MeasureKind::Avg)
-                || measure.kind == MeasureKind::Number
+            matches!(measure.kind, MeasureKind::Count | MeasureKind::Sum | MeasureKind::Avg | MeasureKind::Number)
         };
         if let Some(measure) = cube.measures.iter().find(counts)
             && cube.primary_key().next().is_none()

@@ -150,6 +150,23 @@ impl Dimension {
     }
 }
 
+impl DimensionValue {
+    /// All SQL in it.
+    pub fn fragments(&self) -> Vec<&Fragment<Expr>> {
+        match self {
+            DimensionValue::Sql(sql) | DimensionValue::SubQuery(sql) => vec![sql],
+            DimensionValue::Case { whens, otherwise } => {
+                let labels = whens.iter().map(|(_, label)| label).chain(otherwise);
+                let labels = labels.filter_map(|label| match label {
+                    Label::Sql(sql) => Some(sql),
+                    Label::Text(_) => None,
+                });
+                whens.iter().map(|(when, _)| when).chain(labels).collect()
+            }
+        }
+    }
+}
+
 /// `sql` or `case`, and what `sql` is.
 fn read_value(fields: &mut Fields<'_>, report: &mut Report) -> Option<DimensionValue> {
     let is_sub_query = fields.flag("sub_query", report) == Some(true);

@@ -16,7 +16,8 @@ pub enum Unit {
     Year,
 }
 
-const UNITS: [(&str, Unit); 8] = [
+/// Units by their names.
+pub const UNITS: [(&str, Unit); 8] = [
     ("second", Unit::Second),
     ("minute", Unit::Minute),
     ("hour", Unit::Hour),
@@ -32,10 +33,6 @@ impl Unit {
     pub fn named(word: &str) -> Option<Unit> {
         let word = word.strip_suffix('s').unwrap_or(word);
         UNITS.iter().find(|(name, _)| *name == word).map(|(_, unit)| *unit)
-    }
-
-    pub fn name(self) -> &'static str {
-        UNITS.iter().find(|(_, unit)| *unit == self).map(|(name, _)| *name).expect("each unit has a name")
     }
 }
 

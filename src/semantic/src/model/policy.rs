@@ -92,15 +92,6 @@ impl MemberLevel {
             false => MemberLevel { includes, excludes },
         })
     }
-
-    /// Whether a member of this name is among them.
-    pub fn allows(&self, name: &str) -> bool {
-        let is_in = match &self.includes {
-            Includes::All => true,
-            Includes::Named(names) => names.iter().any(|known| known.text == name),
-        };
-        is_in && self.excludes.iter().all(|known| known.text != name)
-    }
 }
 
 impl RowLevel {

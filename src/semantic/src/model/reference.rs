@@ -2,9 +2,9 @@
 
 use crate::model::Model;
 use crate::model::cube::Cube;
-use crate::model::dimension::{Dimension, DimensionKind};
+use crate::model::dimension::{Dimension, DimensionKind, Granularity};
 use crate::model::fragment::{Path, is_itself};
-use crate::model::interval::Unit;
+use crate::model::interval::{UNITS, Unit};
 use crate::model::measure::Measure;
 use crate::model::member::Segment;
 use crate::report::{Place, Report};
@@ -32,7 +32,7 @@ pub enum Target<'m> {
 #[derive(Clone, Copy, Debug)]
 pub enum Bucket<'m> {
     Unit(Unit),
-    Own(&'m crate::model::dimension::Granularity),
+    Own(&'m Granularity),
 }
 
 impl Model {
@@ -111,13 +111,12 @@ impl Dimension {
     /// A granularity by its name: one of its own, or a unit of time.
     pub fn bucket(&self, place: &Place, name: &str, report: &mut Report) -> Option<Bucket<'_>> {
         let own = self.granularity(name).map(Bucket::Own);
-        let bucket = own.or_else(|| UNITS.contains(&name).then(|| Unit::named(name)).flatten().map(Bucket::Unit));
+        let unit = UNITS.iter().find(|(known, _)| *known == name).map(|(_, unit)| Bucket::Unit(*unit));
+        let bucket = own.or(unit);
         if bucket.is_none() {
             let own = self.granularities.iter().map(|granularity| granularity.name.as_str());
-            report.unknown(place, "granularity", name, UNITS.into_iter().chain(own));
+            report.unknown(place, "granularity", name, UNITS.iter().map(|(name, _)| *name).chain(own));
         }
         bucket
     }
 }
-
-const UNITS: [&str; 8] = ["second", "minute", "hour", "day", "week", "month", "quarter", "year"];

@@ -111,6 +111,10 @@ impl PreAggregation {
                 report.problem_with_hint(&node.place, "pre-aggregations of this type are not supported", hint);
                 return None;
             }
+            Kind::OriginalSql if !(is_empty && rollup.segments.is_empty()) => {
+                report.problem(&node.place, "an `original_sql` keeps the rows of its cube, and no members");
+                return None;
+            }
             Kind::OriginalSql => PreAggregationKind::OriginalSql,
             // Members of several cubes are joined whether somebody says so or not.
             Kind::Rollup | Kind::RollupJoin if is_empty => {

@@ -191,7 +191,7 @@ fn add(time: NaiveDateTime, unit: Unit, number: i64) -> Option<NaiveDateTime> {
 }
 
 /// The beginning of the unit in which a time is.
-pub fn start_of(time: NaiveDateTime, unit: Unit) -> Option<NaiveDateTime> {
+fn start_of(time: NaiveDateTime, unit: Unit) -> Option<NaiveDateTime> {
     let (date, clock) = (time.date(), time.time());
     let at = |hour, minute, second| NaiveTime::from_hms_opt(hour, minute, second);
     match unit {

@@ -69,14 +69,6 @@ impl Filter {
         }
         read_member(filter, value, clock)
     }
-
-    /// All members that it is about.
-    pub fn members<'a>(&'a self, found: &mut Vec<&'a Name>) {
-        match self {
-            Filter::And(filters) | Filter::Or(filters) => filters.iter().for_each(|filter| filter.members(found)),
-            Filter::Member(name, _) => found.push(name),
-        }
-    }
 }
 
 fn read_member(filter: &Map<String, Value>, whole: &Value, clock: Clock) -> Result<Filter, QueryError> {

@@ -277,7 +277,7 @@ fn read_zone(query: &Map<String, Value>) -> Result<Tz, QueryError> {
         Some(value) => {
             let named =
                 |name: &str| chrono_tz::TZ_VARIANTS.into_iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
-            let zone = value.as_str().and_then(named);
+            let zone = value.as_str().and_then(|name| name.parse().ok().or_else(|| named(name)));
             zone.ok_or_else(|| QueryError::form(format!("\"timezone\" must be a valid IANA time zone, got {value}")))
         }
     }
