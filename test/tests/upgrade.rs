@@ -3,7 +3,7 @@
 //!
 //! `test/upgrade/NAME.tar.gz` is what a server left that ran `test/upgrade/make.sql` and was stopped: `914e91d` that commit's server, which had
 //! no witness and no journal and kept everything in parts of rows; `columns` that of ca95f75, the first with files of columns, which say
-//! nothing about how many different values there are.
+//! nothing about how many different values there are; `3772fe2` that commit's, whose catalog knew no semantic models.
 
 use glimpse_test::server::{Launch, Server};
 use glimpse_test::wire::Wire;

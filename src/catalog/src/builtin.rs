@@ -39,7 +39,7 @@ use introspection::Live;
 use repr::datum::Datum;
 use repr::types::PgType;
 use repr::{GlobalId, RelationDesc};
-use sql::plan::{CatalogView, DatabaseRef, ItemRef, SchemaRef};
+use sql::plan::{CatalogView, DatabaseRef, ItemKind, ItemRef, SchemaRef};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -238,7 +238,12 @@ impl<'a> Context<'a> {
     fn items(&self) -> Vec<Arc<ItemRef>> {
         let schemas = self.schemas();
         let all = schemas.iter().flat_map(|schema| self.catalog.items(schema.id));
-        all.filter(|item| !item.serves_foreign_key() && item.object_kind() != ObjectKind::Secret).collect()
+        all.filter(|item| {
+            !item.serves_foreign_key()
+                && item.object_kind() != ObjectKind::Secret
+                && item.object_kind() != ObjectKind::SemanticModel
+        })
+        .collect()
     }
 
     /// Whether the item has an index.
@@ -266,7 +271,8 @@ impl<'a> Context<'a> {
 
 /// Whether the item is a view, also as Postgres has it.
 fn is_view(item: &ItemRef) -> bool {
-    matches!(item.kind, sql::plan::ItemKind::View(_)) || relation(item.id).is_some_and(|relation| relation.is_view)
+    matches!(item.kind, ItemKind::View(_) | ItemKind::Cube(_))
+        || relation(item.id).is_some_and(|relation| relation.is_view)
 }
 
 /// Whether the item is a table, also as Postgres has it.
@@ -276,7 +282,7 @@ fn is_table(item: &ItemRef) -> bool {
 
 /// Whether the item has rows: a table or a view, materialized or not.
 fn is_relation(item: &ItemRef) -> bool {
-    !matches!(item.kind, sql::plan::ItemKind::Index(_) | sql::plan::ItemKind::Secret(_))
+    !matches!(item.kind, ItemKind::Index(_) | ItemKind::Secret(_) | ItemKind::SemanticModel(_))
 }
 
 fn text(value: impl Into<String>) -> Datum<'static> {

@@ -34,8 +34,8 @@ use std::sync::Arc;
 /// Since 4 there are sequences, and views and CHECKs have the styles by which their literals are read. Since 5 an index can be
 /// unique: who does not know of it would not keep its key. Since 6 keys have indexes, which are items, in the system's cluster.
 /// Since 7 tables have foreign keys. Since 8 there are secrets, and tables that take requests: who does not know of these would let
-/// anybody write to them. What is of a format before is read, and becomes this one with its first change.
-const FORMAT: u64 = 8;
+/// anybody write to them. Since 9 there are semantic models. What is of a format before is read, and becomes this one with its first change.
+const FORMAT: u64 = 9;
 /// The oldest format that this code reads.
 const FORMAT_OLDEST: u64 = 1;
 

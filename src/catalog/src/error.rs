@@ -119,7 +119,9 @@ impl CatalogError {
                 | ObjectKind::Index
                 | ObjectKind::Sequence
                 | ObjectKind::Source
-                | ObjectKind::Secret => SqlState::DUPLICATE_TABLE,
+                | ObjectKind::Secret
+                | ObjectKind::SemanticModel
+                | ObjectKind::Cube => SqlState::DUPLICATE_TABLE,
                 ObjectKind::Schema => SqlState::DUPLICATE_SCHEMA,
                 ObjectKind::Database => SqlState::DUPLICATE_DATABASE,
                 ObjectKind::Cluster | ObjectKind::Role | ObjectKind::System => SqlState::DUPLICATE_OBJECT,
@@ -131,7 +133,9 @@ impl CatalogError {
                 | ObjectKind::Index
                 | ObjectKind::Sequence
                 | ObjectKind::Source
-                | ObjectKind::Secret => SqlState::UNDEFINED_TABLE,
+                | ObjectKind::Secret
+                | ObjectKind::SemanticModel
+                | ObjectKind::Cube => SqlState::UNDEFINED_TABLE,
                 ObjectKind::Schema => SqlState::INVALID_SCHEMA_NAME,
                 ObjectKind::Database => SqlState::INVALID_CATALOG_NAME,
                 ObjectKind::Cluster | ObjectKind::Role | ObjectKind::System => SqlState::UNDEFINED_OBJECT,
@@ -183,7 +187,9 @@ fn noun(kind: ObjectKind) -> &'static str {
         | ObjectKind::Index
         | ObjectKind::Sequence
         | ObjectKind::Source
-        | ObjectKind::Secret => "relation",
+        | ObjectKind::Secret
+        | ObjectKind::SemanticModel
+        | ObjectKind::Cube => "relation",
         ObjectKind::Schema => "schema",
         ObjectKind::Database => "database",
         ObjectKind::Cluster => "cluster",

@@ -16,6 +16,7 @@ mod create;
 mod defaults;
 mod drop;
 mod grant;
+mod model;
 mod secret;
 mod sequence;
 #[cfg(test)]
@@ -34,8 +35,8 @@ use persist::{MetaWrite, ShardId};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql::plan::{
-    AlterSecretPlan, AlterSequencePlan, CreateIndexPlan, CreateSecretPlan, CreateSequencePlan, CreateTablePlan,
-    CreateViewPlan, DefaultPrivilegesPlan, GrantPlan, Plan, TableChange,
+    AlterModelPlan, AlterSecretPlan, AlterSequencePlan, CreateIndexPlan, CreateModelPlan, CreateSecretPlan,
+    CreateSequencePlan, CreateTablePlan, CreateViewPlan, DefaultPrivilegesPlan, GrantPlan, Plan, TableChange,
 };
 use sql_syntax::ast::{ClusterOptions, RoleOptions, SetValue};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +69,11 @@ pub enum Op {
         owner: RoleId,
     },
     AlterSecret(AlterSecretPlan),
+    CreateModel {
+        plan: CreateModelPlan,
+        owner: RoleId,
+    },
+    AlterModel(AlterModelPlan),
     /// Of columns and constraints, after what depends on columns that go has gone.
     AlterTable {
         id: GlobalId,
@@ -184,6 +190,8 @@ impl Op {
             Plan::AlterSequence(plan) => Op::AlterSequence(plan.clone()),
             Plan::CreateSecret(plan) => Op::CreateSecret { plan: plan.clone(), owner: role },
             Plan::AlterSecret(plan) => Op::AlterSecret(plan.clone()),
+            Plan::CreateModel(plan) => Op::CreateModel { plan: plan.clone(), owner: role },
+            Plan::AlterModel(plan) => Op::AlterModel(plan.clone()),
             Plan::CreateTableAs(plan) => Op::CreateTable { plan: plan.table.clone(), owner: role },
             Plan::AlterTable(plan) => {
                 Op::AlterTable { id: plan.id, drops: plan.drops.clone(), changes: plan.changes.clone() }
@@ -379,6 +387,8 @@ impl Transaction {
             Op::AlterSequence(plan) => self.alter_sequence(plan),
             Op::CreateSecret { plan, owner } => self.create_secret(plan, owner),
             Op::AlterSecret(plan) => self.alter_secret(plan),
+            Op::CreateModel { plan, owner } => self.create_model(plan, owner),
+            Op::AlterModel(plan) => self.alter_model(plan),
             Op::AlterTable { id, drops, changes } => self.alter_table(id, &drops, changes, engine),
             Op::CreateView { plan, owner } => self.create_view(plan, owner, engine),
             Op::CreateIndex { plan, owner } => self.create_index(plan, owner),

@@ -140,7 +140,11 @@ impl Privilege {
     /// What ALL PRIVILEGES means for an object of this kind, in the order Postgres lists them.
     pub fn all_of(kind: ObjectKind) -> &'static [Privilege] {
         match kind {
-            ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Source => &[
+            ObjectKind::Table
+            | ObjectKind::View
+            | ObjectKind::MaterializedView
+            | ObjectKind::Source
+            | ObjectKind::Cube => &[
                 Privilege::Insert,
                 Privilege::Select,
                 Privilege::Update,
@@ -154,7 +158,7 @@ impl Privilege {
             ObjectKind::Database => &[Privilege::Create, Privilege::Temporary, Privilege::Connect],
             ObjectKind::Schema | ObjectKind::Cluster => &[Privilege::Usage, Privilege::Create],
             ObjectKind::System => &[Privilege::CreateRole, Privilege::CreateDb, Privilege::CreateCluster],
-            ObjectKind::Index | ObjectKind::Role => &[],
+            ObjectKind::Index | ObjectKind::Role | ObjectKind::SemanticModel => &[],
         }
     }
 }
@@ -170,6 +174,8 @@ pub enum ObjectKind {
     Sequence,
     Source,
     Secret,
+    SemanticModel,
+    Cube,
     Schema,
     Database,
     Cluster,
@@ -188,6 +194,7 @@ impl ObjectKind {
                 | ObjectKind::Index
                 | ObjectKind::Sequence
                 | ObjectKind::Source
+                | ObjectKind::Cube
         )
     }
 
@@ -201,6 +208,8 @@ impl ObjectKind {
             ObjectKind::Sequence => "ALTER SEQUENCE",
             ObjectKind::Source => "ALTER SOURCE",
             ObjectKind::Secret => "ALTER SECRET",
+            ObjectKind::SemanticModel => "ALTER SEMANTIC MODEL",
+            ObjectKind::Cube => "ALTER CUBE",
             ObjectKind::Schema => "ALTER SCHEMA",
             ObjectKind::Database => "ALTER DATABASE",
             ObjectKind::Cluster => "ALTER CLUSTER",
@@ -218,6 +227,8 @@ impl ObjectKind {
             ObjectKind::Sequence => "DROP SEQUENCE",
             ObjectKind::Source => "DROP SOURCE",
             ObjectKind::Secret => "DROP SECRET",
+            ObjectKind::SemanticModel => "DROP SEMANTIC MODEL",
+            ObjectKind::Cube => "DROP CUBE",
             ObjectKind::Schema => "DROP SCHEMA",
             ObjectKind::Database => "DROP DATABASE",
             ObjectKind::Cluster => "DROP CLUSTER",
@@ -237,6 +248,8 @@ impl fmt::Display for ObjectKind {
             ObjectKind::Sequence => "sequence",
             ObjectKind::Source => "source",
             ObjectKind::Secret => "secret",
+            ObjectKind::SemanticModel => "semantic model",
+            ObjectKind::Cube => "cube",
             ObjectKind::Schema => "schema",
             ObjectKind::Database => "database",
             ObjectKind::Cluster => "cluster",

@@ -14,6 +14,7 @@ mod copy;
 mod default_privileges;
 mod grant;
 mod isolation;
+mod model;
 mod recursion;
 mod secret;
 mod sequence;
@@ -31,6 +32,7 @@ pub use copy::{Copy, CopyDirection, CopySource, Forced, ForcedColumns};
 pub use default_privileges::{DefaultKind, DefaultPrivileges};
 pub use grant::{GrantPrivileges, GrantRole, GrantTarget, PrivilegeSpec};
 pub use isolation::IsolationLevel;
+pub use model::{AlterModel, CreateModel, ModelFile};
 pub use recursion::{limit_of, mark, print_query};
 pub use secret::{AlterSecret, CreateSecret, NewPassword, Secret, SecretValue};
 pub use sequence::{AlterSequence, Bound, ColumnSequence, CreateSequence, Identity, Overriding, SequenceOptions};
@@ -100,6 +102,10 @@ pub enum Statement {
     CreateSecret(CreateSecret),
     /// ALTER SECRET … AS.
     AlterSecret(AlterSecret),
+    /// CREATE SEMANTIC MODEL.
+    CreateModel(CreateModel),
+    /// ALTER SEMANTIC MODEL … AS.
+    AlterModel(AlterModel),
     /// CREATE CLUSTER.
     CreateCluster {
         /// Its name.
@@ -314,6 +320,7 @@ pub enum Statement {
 impl Statement {
     /// The statement's name in messages such as `CREATE TABLE cannot run inside a transaction block`, which is also the
     /// command tag of those statements that return no rows.
+    #[expect(clippy::too_many_lines, reason = "a line for each statement")]
     pub fn name(&self) -> &'static str {
         match self {
             Statement::Query(_) => "SELECT",
@@ -335,6 +342,8 @@ impl Statement {
             Statement::CreateWebhook(_) => "CREATE SOURCE",
             Statement::CreateSecret(_) => "CREATE SECRET",
             Statement::AlterSecret(_) => "ALTER SECRET",
+            Statement::CreateModel(_) => "CREATE SEMANTIC MODEL",
+            Statement::AlterModel(_) => "ALTER SEMANTIC MODEL",
             Statement::AlterSequence(_) => "ALTER SEQUENCE",
             Statement::CreateCluster { .. } => "CREATE CLUSTER",
             Statement::AlterCluster { .. } => "ALTER CLUSTER",
@@ -705,6 +714,7 @@ pub enum ShowKind {
     MaterializedViews,
     Sources,
     Secrets,
+    SemanticModels,
     Indexes,
     Columns,
     Schemas,

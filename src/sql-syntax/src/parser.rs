@@ -24,6 +24,7 @@ mod dialect;
 mod foreign;
 mod grant;
 mod locking;
+mod model;
 mod prefix;
 mod query;
 mod recursive;
@@ -48,6 +49,7 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Toke
 
 pub use cursor::fold;
 pub use dialect::SYMMETRIC;
+pub use model::ONLY_FILE;
 
 /// A statement and its own text.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,6 +16,7 @@ mod arguments;
 pub mod call;
 pub mod coerce;
 mod columns;
+mod cube;
 mod cx;
 pub mod expr;
 pub mod from;
@@ -47,6 +48,8 @@ pub mod window;
 
 use arrow::datatypes::{DataType, Field, Schema};
 use coerce::Coercer;
+pub use cube::CubeRef;
+pub use cube::describe::{DescribedCube, ModelTypes, describe_model};
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use engine::Read;
@@ -57,7 +60,7 @@ pub use planned::PlannedQuery;
 use reads::Reads;
 use repr::sqlstate::SqlState;
 use repr::{PgType, RelationDesc};
-pub use resolver::{ResolvedTable, TableResolver};
+pub use resolver::{BindModel, ResolvedTable, TableResolver};
 use scope::{Clause, Frame, Scope, ScopeColumn};
 use sql_functions::TypedExpr;
 use sqlparser::ast;
@@ -107,6 +110,9 @@ pub struct Binder<'a> {
     once: Vec<(String, LogicalPlan)>,
     /// Of each SELECT that is being bound, the names without a qualifier, which may be those of relations.
     alone: Vec<HashSet<String>>,
+    /// Whether cubes are read, and which columns of the plan are measures of them.
+    has_cubes: bool,
+    measures: cube::Measures,
     /// How many queries are being bound, each in the one before it.
     queries: usize,
     depth: usize,
@@ -224,6 +230,8 @@ impl<'a> Binder<'a> {
             ctes: Vec::new(),
             once: Vec::new(),
             alone: Vec::new(),
+            has_cubes: false,
+            measures: cube::Measures::new(),
             queries: 0,
             depth: 0,
             copies: 1,

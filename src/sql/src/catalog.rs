@@ -8,9 +8,10 @@ use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, Role
 use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc};
+use semantic::model::Model;
 use sql_syntax::ast::{Action, Deferral, KeyOptions};
 use sql_syntax::names::{FullName, Name};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The catalog at one revision, as planning sees it. Implemented by `catalog::State`, which is immutable.
@@ -189,6 +190,8 @@ impl ItemRef {
             ItemKind::MaterializedView(_) => ObjectKind::MaterializedView,
             ItemKind::Index(_) => ObjectKind::Index,
             ItemKind::Sequence(_) => ObjectKind::Sequence,
+            ItemKind::SemanticModel(_) => ObjectKind::SemanticModel,
+            ItemKind::Cube(_) => ObjectKind::Cube,
         }
     }
 
@@ -201,20 +204,32 @@ impl ItemRef {
             | ItemKind::SystemTable
             | ItemKind::Index(_)
             | ItemKind::Sequence(_)
-            | ItemKind::Secret(_) => None,
+            | ItemKind::Secret(_)
+            | ItemKind::SemanticModel(_)
+            | ItemKind::Cube(_) => None,
+        }
+    }
+
+    /// Where the definition of a view, materialized or not, or of a semantic model was written.
+    pub fn context(&self) -> Option<&DefContext> {
+        match &self.kind {
+            ItemKind::SemanticModel(model) => Some(&model.context),
+            _ => self.view().map(|view| &view.context),
         }
     }
 
     /// The same, to be changed.
-    pub(super) fn view_mut(&mut self) -> Option<&mut ViewDef> {
+    pub(super) fn context_mut(&mut self) -> Option<&mut DefContext> {
         match &mut self.kind {
-            ItemKind::View(view) => Some(view),
-            ItemKind::MaterializedView(materialized) => Some(&mut materialized.view),
+            ItemKind::View(view) => Some(&mut view.context),
+            ItemKind::MaterializedView(materialized) => Some(&mut materialized.view.context),
+            ItemKind::SemanticModel(model) => Some(&mut model.context),
             ItemKind::Table { .. }
             | ItemKind::SystemTable
             | ItemKind::Index(_)
             | ItemKind::Sequence(_)
-            | ItemKind::Secret(_) => None,
+            | ItemKind::Secret(_)
+            | ItemKind::Cube(_) => None,
         }
     }
 
@@ -227,7 +242,9 @@ impl ItemRef {
             | ItemKind::SystemTable
             | ItemKind::View(_)
             | ItemKind::Sequence(_)
-            | ItemKind::Secret(_) => None,
+            | ItemKind::Secret(_)
+            | ItemKind::SemanticModel(_)
+            | ItemKind::Cube(_) => None,
         }
     }
 
@@ -240,7 +257,8 @@ impl ItemRef {
             ItemKind::Table { webhook: Some(webhook), .. } => {
                 webhook.check.iter().flat_map(WebhookCheckDef::secrets).collect()
             }
-            _ => self.view().into_iter().flat_map(|view| &view.reads).map(|read| read.id).collect(),
+            ItemKind::Cube(cube) => BTreeSet::from([cube.model]),
+            _ => self.context().into_iter().flat_map(|context| &context.reads).map(|read| read.id).collect(),
         };
         uses.into_iter().collect()
     }
@@ -311,6 +329,10 @@ pub enum ItemKind {
     Sequence(SequenceDef),
     /// A secret, which nothing shows.
     Secret(SecretBytes),
+    /// A semantic model, to which cubes belong.
+    SemanticModel(ModelDef),
+    /// A cube or a view of a semantic model, which queries read.
+    Cube(CubeDef),
 }
 
 /// A constraint of a table.
@@ -368,22 +390,29 @@ pub struct ForeignKey {
     pub is_valid: bool,
 }
 
-/// A view's definition: a query, and all that binding it depends on besides the relations it names.
+/// A view's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewDef {
     /// The query as SQL text that [`sql_syntax::parser::parse_query`] reads.
     pub query: String,
-    /// The current database when the view was created.
+    /// Where it was written.
+    pub context: DefContext,
+}
+
+/// All that binding a definition depends on besides its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefContext {
+    /// The current database when it was created.
     pub database: String,
-    /// The search path when the view was created.
+    /// The search path when it was created.
     pub search_path: Vec<String>,
-    /// That of who created the view, by which its literals are read.
+    /// That of who created it, by which its literals are read.
     pub locale: Locale,
-    /// What the query's names stood for when the view was created, and stand for since.
+    /// What its names stood for when it was created, and stand for since.
     pub reads: Vec<ViewRead>,
 }
 
-/// A relation that a view's query names.
+/// A relation that a definition names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewRead {
     /// The name, as the query has it.
@@ -405,6 +434,24 @@ pub struct MaterializedViewDef {
     pub view: ViewDef,
     /// The cluster that maintains it.
     pub cluster: ClusterId,
+}
+
+/// A semantic model's definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelDef {
+    /// Its files: texts by their names.
+    pub files: BTreeMap<Arc<str>, String>,
+    /// What they say.
+    pub model: Arc<Model>,
+    /// Where the SQL in them was written.
+    pub context: DefContext,
+}
+
+/// What a cube or a view of a semantic model belongs to. The model knows it by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CubeDef {
+    /// The model.
+    pub model: GlobalId,
 }
 
 /// An index's definition.

@@ -56,12 +56,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::catalog::{
-    CatalogView, ClusterRef, ConstraintDef, ConstraintKind, DatabaseRef, ForeignKey, IndexDef, IndexKeyDef, ItemKind,
-    ItemRef, MaterializedViewDef, RoleRef, SYSTEM_CLUSTER, SchemaRef, ViewDef, ViewRead,
+    CatalogView, ClusterRef, ConstraintDef, ConstraintKind, CubeDef, DatabaseRef, DefContext, ForeignKey, IndexDef,
+    IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, ModelDef, RoleRef, SYSTEM_CLUSTER, SchemaRef, ViewDef,
+    ViewRead,
 };
-pub use ddl::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
+pub use ddl::{
+    AlterModelPlan, CreateIndexPlan, CreateModelPlan, IndexKey, describe_cubes, describe_index, plan_index_keys,
+};
 pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
 pub use dml::unknown_column;
+pub use drop::DropPlan;
 pub use query::{describe_view, plan_view};
 pub use read::{EnvelopePlan, How, Keyed, ReadPlan, SortColumn, SubscribePlan, TimePlan};
 pub use sequence::{AlterSequencePlan, CreateSequencePlan};
@@ -148,6 +152,10 @@ pub enum Plan {
     CreateSecret(CreateSecretPlan),
     /// ALTER SECRET … AS.
     AlterSecret(AlterSecretPlan),
+    /// CREATE SEMANTIC MODEL.
+    CreateModel(CreateModelPlan),
+    /// ALTER SEMANTIC MODEL … AS.
+    AlterModel(AlterModelPlan),
     /// CREATE CLUSTER.
     CreateCluster {
         /// Its name.
@@ -684,17 +692,6 @@ pub struct CreateViewPlan {
     pub if_not_exists: bool,
 }
 
-/// DROP.
-#[derive(Clone, Debug)]
-pub struct DropPlan {
-    /// For the command tag.
-    pub kind: ObjectKind,
-    /// What goes, dependents before what they depend on, each once.
-    pub objects: Vec<ObjectId>,
-    /// What the client is told.
-    pub notices: Vec<PlanNotice>,
-}
-
 /// GRANT or REVOKE of privileges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantPlan {
@@ -755,6 +752,8 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::CreateWebhook(create) => ddl::plan_create_webhook(ctx, create),
         Statement::CreateSecret(create) => ddl::plan_create_secret(ctx, create),
         Statement::AlterSecret(alter) => ddl::plan_alter_secret(ctx, alter),
+        Statement::CreateModel(create) => ddl::plan_create_model(ctx, create),
+        Statement::AlterModel(alter) => ddl::plan_alter_model(ctx, alter),
         Statement::CreateCluster { name, if_not_exists, options } => {
             ddl::plan_create_cluster(ctx, name, *if_not_exists, options)
         }

@@ -31,7 +31,7 @@ pub struct Column {
 }
 
 /// The fields of ErrorResponse that tests look at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorFields {
     /// ERROR, FATAL or PANIC.
     pub severity: String,
@@ -39,6 +39,10 @@ pub struct ErrorFields {
     pub code: String,
     /// The primary message.
     pub message: String,
+    /// DETAIL.
+    pub detail: Option<String>,
+    /// HINT.
+    pub hint: Option<String>,
 }
 
 impl fmt::Display for ErrorFields {
@@ -146,7 +150,7 @@ impl Message {
     }
 
     fn fields(&self) -> ErrorFields {
-        let mut fields = ErrorFields { severity: String::new(), code: String::new(), message: String::new() };
+        let mut fields = ErrorFields::default();
         let mut reader = Reader(&self.body);
         loop {
             match reader.take(1).first() {
@@ -154,6 +158,8 @@ impl Message {
                 Some(b'V') => fields.severity = reader.cstr(),
                 Some(b'C') => fields.code = reader.cstr(),
                 Some(b'M') => fields.message = reader.cstr(),
+                Some(b'D') => fields.detail = Some(reader.cstr()),
+                Some(b'H') => fields.hint = Some(reader.cstr()),
                 Some(_) => drop(reader.cstr()),
             }
         }

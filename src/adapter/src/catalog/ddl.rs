@@ -44,12 +44,7 @@ impl Session {
             return Err(AdapterError::Stale);
         }
         let prepared = self.try_out(plan, &op, &before)?;
-        if let Plan::Drop(drop) = plan {
-            self.notices.extend(drop.notices.iter().cloned().map(Into::into));
-        }
-        if let Plan::AlterTable(alter) = plan {
-            self.notices.extend(alter.notices.iter().cloned().map(Into::into));
-        }
+        self.notices.extend(plan.notices().iter().cloned().map(Into::into));
         let schema = match plan {
             Plan::CreateTable(table) | Plan::CreateTableAs(CreateTableAsPlan { table, .. }) => Some(&table.schema),
             Plan::CreateSequence(sequence) => Some(&sequence.schema),

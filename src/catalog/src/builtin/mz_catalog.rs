@@ -317,6 +317,8 @@ fn object_type(item: &ItemRef) -> &'static str {
         ItemKind::MaterializedView(_) => "materialized-view",
         ItemKind::Sequence(_) => "sequence",
         ItemKind::Secret(_) => "secret",
+        ItemKind::SemanticModel(_) => "semantic-model",
+        ItemKind::Cube(_) => "cube",
         ItemKind::Table { webhook: Some(_), .. } => "source",
         _ if is_view(item) => "view",
         _ => "table",

@@ -352,7 +352,10 @@ fn pg_description(context: &Context<'_>, relation: &SystemRelation) -> Result<Re
     for (object, column, comment) in context.catalog.comments() {
         let (oid, class) = match object {
             ObjectId::Item(id) => {
-                let item = context.catalog.item(id).filter(|item| !matches!(item.kind, ItemKind::Secret(_)));
+                let item = context
+                    .catalog
+                    .item(id)
+                    .filter(|item| !matches!(item.kind, ItemKind::Secret(_) | ItemKind::SemanticModel(_)));
                 (item.map(|item| item.oid), PG_CLASS_OID)
             }
             ObjectId::Schema(id) => (context.catalog.schema(id).map(|schema| schema.oid), PG_NAMESPACE_OID),

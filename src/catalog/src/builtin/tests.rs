@@ -18,8 +18,8 @@ use repr::datum::{Datum, from_array};
 use repr::types::PgType;
 use repr::{GlobalId, RelationDesc, Timestamp};
 use sql::plan::{
-    ClusterRef, DatabaseRef, Grantee, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
-    SchemaRef, ViewDef, ViewRead,
+    ClusterRef, DatabaseRef, DefContext, Grantee, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef,
+    RoleRef, SchemaRef, ViewDef, ViewRead,
 };
 use sql_syntax::ast::KeyOptions;
 use sql_syntax::names::{FullName, Name};
@@ -89,10 +89,12 @@ fn state() -> Arc<State> {
     state.put_item(item(1, TABLE_OID, "t", vec![id.clone(), name.clone()], table));
     let view = ViewDef {
         query: "SELECT id FROM t".into(),
-        database: "materialize".into(),
-        search_path: vec!["public".into()],
-        locale: Locale::default(),
-        reads: vec![ViewRead { name: Name::bare("t"), id: TABLE, columns: 2, names: Vec::new() }],
+        context: DefContext {
+            database: "materialize".into(),
+            search_path: vec!["public".into()],
+            locale: Locale::default(),
+            reads: vec![ViewRead { name: Name::bare("t"), id: TABLE, columns: 2, names: Vec::new() }],
+        },
     };
     state.put_item(item(2, 20_004, "v", vec![id.clone()], ItemKind::View(view.clone())));
     let materialized = MaterializedViewDef { view, cluster: ClusterId(1) };

@@ -7,7 +7,8 @@ use engine::names::ClusterId;
 use pgrepr::options::Locale;
 use repr::GlobalId;
 use sql::plan::{
-    ConstraintDef, ConstraintKind, ForeignKey, IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef, ViewRead,
+    ConstraintDef, ConstraintKind, CubeDef, DefContext, ForeignKey, IndexDef, IndexKeyDef, ItemKind,
+    MaterializedViewDef, ModelDef, ViewDef, ViewRead,
 };
 use sql::secret::SecretBytes;
 use sql::sequence::{SequenceDef, SequenceOwner, SequenceParams};
@@ -165,7 +166,7 @@ pub(super) struct ItemProto {
     /// Words of global ids.
     #[prost(uint64, repeated, tag = "6")]
     pub(super) depends_on: Vec<u64>,
-    #[prost(oneof = "KindProto", tags = "7, 8, 9, 10, 11, 12")]
+    #[prost(oneof = "KindProto", tags = "7, 8, 9, 10, 11, 12, 13, 14")]
     pub(super) kind: Option<KindProto>,
 }
 
@@ -185,6 +186,12 @@ pub(super) enum KindProto {
     /// From format 8 on.
     #[prost(message, tag = "12")]
     Secret(BytesProto),
+    /// From format 9 on.
+    #[prost(message, tag = "13")]
+    SemanticModel(ModelProto),
+    /// The word of the id of its model; from format 9 on.
+    #[prost(uint64, tag = "14")]
+    Cube(u64),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -343,6 +350,15 @@ pub(super) struct ViewReadProto {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ModelProto {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) files: Vec<SettingProto>,
+    /// A view without a query.
+    #[prost(message, required, tag = "2")]
+    pub(super) context: ViewProto,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct MaterializedViewProto {
     #[prost(message, required, tag = "1")]
     pub(super) view: ViewProto,
@@ -393,9 +409,18 @@ pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
         }),
         ItemKind::Sequence(sequence) => KindProto::Sequence(encode_sequence(sequence)),
         ItemKind::Secret(value) => KindProto::Secret(BytesProto { bytes: value.reveal().to_vec() }),
-        ItemKind::View(view) => KindProto::View(encode_view(view)),
+        ItemKind::SemanticModel(model) => KindProto::SemanticModel(ModelProto {
+            files: model
+                .files
+                .iter()
+                .map(|(name, text)| SettingProto { name: name.to_string(), value: text.clone() })
+                .collect(),
+            context: encode_view("", &model.context),
+        }),
+        ItemKind::Cube(cube) => KindProto::Cube(cube.model.to_u64()),
+        ItemKind::View(view) => KindProto::View(encode_view(&view.query, &view.context)),
         ItemKind::MaterializedView(materialized) => KindProto::MaterializedView(MaterializedViewProto {
-            view: encode_view(&materialized.view),
+            view: encode_view(&materialized.view.query, &materialized.view.context),
             cluster: materialized.cluster.0,
         }),
         ItemKind::Index(index) => KindProto::Index(IndexProto {
@@ -429,6 +454,11 @@ pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> Result<ItemKind, &'
         },
         KindProto::Sequence(sequence) => ItemKind::Sequence(decode_sequence(sequence)?),
         KindProto::Secret(BytesProto { bytes }) => ItemKind::Secret(SecretBytes::new(bytes)),
+        KindProto::SemanticModel(ModelProto { files, context }) => {
+            let files = files.into_iter().map(|file| (file.name.into(), file.value)).collect();
+            ItemKind::SemanticModel(ModelDef::stored(files, decode_view(context, uses)?.context))
+        }
+        KindProto::Cube(model) => ItemKind::Cube(CubeDef { model: GlobalId::from_u64(model) }),
         KindProto::View(view) => ItemKind::View(decode_view(view, uses)?),
         KindProto::MaterializedView(MaterializedViewProto { view, cluster }) => {
             let view = decode_view(view, uses)?;
@@ -536,18 +566,18 @@ fn decode_constraint(proto: ConstraintProto) -> Result<ConstraintDef, &'static s
     Ok(ConstraintDef { oid, name, kind })
 }
 
-fn encode_view(view: &ViewDef) -> ViewProto {
-    let reads = view.reads.iter().map(|read| ViewReadProto {
+fn encode_view(query: &str, context: &DefContext) -> ViewProto {
+    let reads = context.reads.iter().map(|read| ViewReadProto {
         name: read.name.parts.clone(),
         id: read.id.to_u64(),
         columns: super::number(read.columns),
         names: read.names.clone(),
     });
-    let [time_zone, date_style, interval_style] = encode_locale(view.locale);
+    let [time_zone, date_style, interval_style] = encode_locale(context.locale);
     ViewProto {
-        query: view.query.clone(),
-        database: view.database.clone(),
-        search_path: view.search_path.clone(),
+        query: query.to_owned(),
+        database: context.database.clone(),
+        search_path: context.search_path.clone(),
         time_zone,
         reads: reads.collect(),
         date_style,
@@ -568,8 +598,10 @@ fn decode_view(proto: ViewProto, uses: &[u64]) -> Result<ViewDef, &'static str> 
         // From before names were kept: they are looked up along the search path, and no name in a query has no parts.
         let read = |id: &u64| read(ViewReadProto { name: Vec::new(), id: *id, columns: 0, names: Vec::new() });
         let reads = uses.iter().map(read).collect();
-        return Ok(ViewDef { query, database, search_path, locale: Locale::default(), reads });
+        let context = DefContext { database, search_path, locale: Locale::default(), reads };
+        return Ok(ViewDef { query, context });
     }
     let locale = decode_locale([&time_zone, &date_style, &interval_style])?;
-    Ok(ViewDef { query, database, search_path, locale, reads: reads.into_iter().map(read).collect() })
+    let context = DefContext { database, search_path, locale, reads: reads.into_iter().map(read).collect() };
+    Ok(ViewDef { query, context })
 }

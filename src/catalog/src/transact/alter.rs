@@ -91,7 +91,8 @@ impl Transaction {
             ObjectId::Item(id) => {
                 let indexes = self.state.indexes_on(id);
                 let sequences = owned_sequences(&self.state, id).into_iter().map(|(sequence, _)| sequence);
-                for item in self.state.item(id).into_iter().chain(indexes).chain(sequences) {
+                let cubes = self.state.cubes_of(id);
+                for item in self.state.item(id).into_iter().chain(indexes).chain(sequences).chain(cubes) {
                     self.state.put_item(ItemRef { owner, ..ItemRef::clone(&item) });
                     self.touch(ObjectId::Item(item.id));
                 }
@@ -202,6 +203,8 @@ impl Transaction {
             | ItemKind::View(_)
             | ItemKind::Sequence(_)
             | ItemKind::Secret(_)
+            | ItemKind::SemanticModel(_)
+            | ItemKind::Cube(_)
             | ItemKind::Index(_) => {
                 return Err(missing(ObjectId::Item(id)));
             }

@@ -6,6 +6,7 @@ use crate::durable::keys::Key;
 use crate::durable::types::normalize;
 use crate::error::CatalogError;
 use crate::objects::{AclItem, Counter};
+use crate::state::State;
 use crate::system::{MZ_SYSTEM, MZ_SYSTEM_NAME, MZ_SYSTEM_OID, PUBLIC_OID, SYSTEM_CLUSTER};
 use crate::verifier::MockSecret;
 use engine::error::SqlError;
@@ -143,7 +144,7 @@ impl Transaction {
         engine: &Engine,
     ) -> Result<(), CatalogError> {
         self.check_exists(ObjectId::Role(owner))?;
-        for read in &plan.view.reads {
+        for read in &plan.view.context.reads {
             self.check_exists(ObjectId::Item(read.id))?;
         }
         if let Some(cluster) = plan.cluster {
@@ -171,7 +172,7 @@ impl Transaction {
     fn replace_view(&mut self, id: GlobalId, plan: CreateViewPlan, engine: &Engine) -> Result<(), CatalogError> {
         let old = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
         let affected = self.state.with_dependents([id]);
-        if plan.view.reads.iter().any(|read| affected.contains(&read.id)) {
+        if plan.view.context.reads.iter().any(|read| affected.contains(&read.id)) {
             return Err(CatalogError::DependencyCycle { name: plan.name.item });
         }
         let kind = view_kind(plan.view, plan.cluster);
@@ -199,14 +200,20 @@ impl Transaction {
     ) -> Result<(), CatalogError> {
         for id in affected.iter().filter(|id| **id != replaced) {
             let item = self.state.item(*id).expect("what is affected exists");
-            if matches!(item.kind, ItemKind::Table { .. } | ItemKind::Sequence(_)) {
+            // A cube is described with its model.
+            if matches!(item.kind, ItemKind::Table { .. } | ItemKind::Sequence(_) | ItemKind::Cube(_)) {
                 continue;
             }
-            let desc = self.described(&item, engine).map_err(|why| CatalogError::DependentFails {
-                replaced: self.state.describe(ObjectId::Item(replaced)),
-                dependent: self.state.describe(ObjectId::Item(*id)),
+            let fails = |state: &State, why: SqlError| CatalogError::DependentFails {
+                replaced: state.describe(ObjectId::Item(replaced)),
+                dependent: state.describe(ObjectId::Item(*id)),
                 why: why.message,
-            })?;
+            };
+            if matches!(item.kind, ItemKind::SemanticModel(_)) {
+                self.describe_cubes(&item, engine).map_err(|why| fails(&self.state, why))?;
+                continue;
+            }
+            let desc = self.described(&item, engine).map_err(|why| fails(&self.state, why))?;
             let desc = Arc::new(normalize(&desc));
             if desc != item.desc {
                 self.state.put_item(ItemRef { desc, ..ItemRef::clone(&item) });
@@ -240,7 +247,12 @@ impl Transaction {
                     self.drop_shard(*id);
                     self.diff.push(StateDiff::TableDropped(*id));
                 }
-                ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) | ItemKind::Secret(_) => {}
+                ItemKind::SystemTable
+                | ItemKind::View(_)
+                | ItemKind::Sequence(_)
+                | ItemKind::Secret(_)
+                | ItemKind::SemanticModel(_)
+                | ItemKind::Cube(_) => {}
             }
         }
         let mut renumbered = BTreeMap::new();
@@ -264,7 +276,12 @@ impl Transaction {
                 None
             }
             ItemKind::View(view) | ItemKind::MaterializedView(MaterializedViewDef { view, .. }) => {
-                Some(&mut view.reads)
+                Some(&mut view.context.reads)
+            }
+            ItemKind::SemanticModel(model) => Some(&mut model.context.reads),
+            ItemKind::Cube(cube) => {
+                cube.model = now(cube.model);
+                None
             }
             ItemKind::Sequence(sequence) => {
                 sequence.owner.iter_mut().for_each(|owner| owner.table = now(owner.table));
@@ -408,7 +425,10 @@ impl Transaction {
         let name = self.state.full_name(schema, item).ok_or_else(|| missing(ObjectId::Schema(schema)))?;
         let desc = Arc::new(normalize(desc));
         // What is granted on tables when they are created is granted on views as well, and on nothing else.
-        let is_table = !matches!(kind, ItemKind::Index(_) | ItemKind::Sequence(_) | ItemKind::Secret(_));
+        let is_table = !matches!(
+            kind,
+            ItemKind::Index(_) | ItemKind::Sequence(_) | ItemKind::Secret(_) | ItemKind::SemanticModel(_)
+        );
         self.state.put_item(ItemRef { id, oid, name, schema, owner, desc, kind });
         self.touch(ObjectId::Item(id));
         if is_table {

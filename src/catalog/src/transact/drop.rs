@@ -174,7 +174,9 @@ impl Transaction {
                 self.drop_defaults_naming(item.oid);
                 StateDiff::SequenceDropped(id)
             }
-            ItemKind::SystemTable | ItemKind::Secret(_) => StateDiff::Other,
+            ItemKind::SystemTable | ItemKind::Secret(_) | ItemKind::SemanticModel(_) | ItemKind::Cube(_) => {
+                StateDiff::Other
+            }
         }
     }
 

@@ -222,9 +222,9 @@ fn a_data_directory_keeps_the_catalog() {
 #[test]
 fn a_newer_catalog_is_refused() {
     let mut server = Server::new();
-    server.stored.insert("catalog/version".to_owned(), vec![8, 9]);
+    server.stored.insert("catalog/version".to_owned(), vec![8, 10]);
     let error = durable::decode(server.stored.clone().into_iter().collect()).expect_err("it is newer");
-    assert_eq!(error.to_string(), "the catalog has format version 9, this version reads 8");
+    assert_eq!(error.to_string(), "the catalog has format version 10, this version reads 9");
     server.stored.remove("catalog/version");
     assert!(durable::decode(server.stored.into_iter().collect()).is_err());
 }

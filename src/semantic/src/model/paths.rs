@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 impl Model {
     /// The joins from one cube to another, in their order; empty if they are the same, None if there is no way.
-    pub(super) fn joins<'m>(&'m self, from: &'m Cube, to: &Cube) -> Option<Vec<(&'m Cube, &'m Join)>> {
+    pub fn joins<'m>(&'m self, from: &'m Cube, to: &Cube) -> Option<Vec<(&'m Cube, &'m Join)>> {
         // Breadth first: whoever reaches a cube first has the shortest way to it.
         let mut reached: BTreeMap<&str, Option<(&'m Cube, &'m Join)>> = BTreeMap::from([(from.name(), None)]);
         let mut next = VecDeque::from([from]);

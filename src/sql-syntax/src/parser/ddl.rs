@@ -2,10 +2,10 @@
 
 use super::cursor::Cursor;
 use super::query::check_query;
-use super::{alter_table, constraint, secret, sequence, webhook};
+use super::{alter_table, constraint, model, secret, sequence, webhook};
 use crate::ast::{
-    AlterSecret, ClusterOptions, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, KeyOptions, Materialized,
-    NewPassword, RoleOptions, Secret, SetValue, Statement,
+    AlterModel, AlterSecret, ClusterOptions, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, KeyOptions,
+    Materialized, NewPassword, RoleOptions, Secret, SetValue, Statement,
 };
 use crate::parser::column::parse_column;
 use crate::parser::storage::parse_storage;
@@ -97,6 +97,9 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
     if cursor.eat(&["SECRET"]) {
         return secret::parse_create(cursor);
     }
+    if cursor.eat(&["SEMANTIC", "MODEL"]) {
+        return model::parse_create(cursor);
+    }
     if cursor.eat(&["DATABASE"]) {
         let if_not_exists = cursor.if_not_exists();
         let name = cursor.ident()?;
@@ -114,18 +117,23 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
         let options = parse_cluster_options(cursor)?;
         return Ok(Statement::CreateCluster { name, if_not_exists, options });
     }
-    let user = cursor.peek("USER");
-    if cursor.eat(&["ROLE"]) || cursor.eat(&["USER"]) {
-        let if_not_exists = cursor.if_not_exists();
-        let name = cursor.ident()?;
-        let mut options = parse_role_options(cursor)?;
-        // CREATE USER is CREATE ROLE … LOGIN.
-        if user && options.login.is_none() {
-            options.login = Some(true);
-        }
-        return Ok(Statement::CreateRole { name, if_not_exists, options });
+    if cursor.eat(&["ROLE"]) {
+        return parse_create_role(cursor, None);
+    }
+    // CREATE USER is CREATE ROLE … LOGIN.
+    if cursor.eat(&["USER"]) {
+        return parse_create_role(cursor, Some(true));
     }
     Err(cursor.unexpected())
+}
+
+/// What follows CREATE ROLE or CREATE USER.
+fn parse_create_role(cursor: &mut Cursor<'_>, can_login: Option<bool>) -> Result<Statement, SqlError> {
+    let if_not_exists = cursor.if_not_exists();
+    let name = cursor.ident()?;
+    let mut options = parse_role_options(cursor)?;
+    options.login = options.login.or(can_login);
+    Ok(Statement::CreateRole { name, if_not_exists, options })
 }
 
 fn unsupported_object(cursor: &Cursor<'_>) -> Option<&'static str> {
@@ -439,7 +447,7 @@ fn parse_role_options(cursor: &mut Cursor<'_>) -> Result<RoleOptions, SqlError> 
 }
 
 fn parse_kind(cursor: &mut Cursor<'_>) -> Option<ObjectKind> {
-    let kinds: [(&[&str], ObjectKind); 12] = [
+    let kinds: [(&[&str], ObjectKind); 13] = [
         (&["TABLE"], ObjectKind::Table),
         (&["VIEW"], ObjectKind::View),
         (&["MATERIALIZED", "VIEW"], ObjectKind::MaterializedView),
@@ -447,6 +455,7 @@ fn parse_kind(cursor: &mut Cursor<'_>) -> Option<ObjectKind> {
         (&["SEQUENCE"], ObjectKind::Sequence),
         (&["SOURCE"], ObjectKind::Source),
         (&["SECRET"], ObjectKind::Secret),
+        (&["SEMANTIC", "MODEL"], ObjectKind::SemanticModel),
         (&["SCHEMA"], ObjectKind::Schema),
         (&["DATABASE"], ObjectKind::Database),
         (&["CLUSTER"], ObjectKind::Cluster),
@@ -514,6 +523,10 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
         ObjectKind::Secret if cursor.peek("AS") => {
             let value = secret::parse_value(cursor)?;
             Ok(Statement::AlterSecret(AlterSecret { name, if_exists, value }))
+        }
+        ObjectKind::SemanticModel if cursor.peek("AS") => {
+            let files = model::parse_files(cursor)?;
+            Ok(Statement::AlterModel(AlterModel { name, if_exists, files }))
         }
         ObjectKind::Role => parse_alter_role(cursor, name.item().to_owned()),
         _ => {

@@ -31,12 +31,13 @@ pub(super) fn parse_show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
 }
 
 fn parse_kind(cursor: &mut Cursor<'_>) -> Option<ShowKind> {
-    let kinds: [(&[&str], ShowKind); 14] = [
+    let kinds: [(&[&str], ShowKind); 15] = [
         (&["TABLES"], ShowKind::Tables),
         (&["VIEWS"], ShowKind::Views),
         (&["MATERIALIZED", "VIEWS"], ShowKind::MaterializedViews),
         (&["SOURCES"], ShowKind::Sources),
         (&["SECRETS"], ShowKind::Secrets),
+        (&["SEMANTIC", "MODELS"], ShowKind::SemanticModels),
         (&["INDEXES"], ShowKind::Indexes),
         (&["INDICES"], ShowKind::Indexes),
         (&["KEYS"], ShowKind::Indexes),
@@ -80,12 +81,13 @@ fn parse_objects(cursor: &mut Cursor<'_>, kind: ShowKind) -> Result<Statement, S
 }
 
 fn parse_show_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
-    let kinds: [(&[&str], ObjectKind); 5] = [
+    let kinds: [(&[&str], ObjectKind); 6] = [
         (&["TABLE"], ObjectKind::Table),
         (&["VIEW"], ObjectKind::View),
         (&["MATERIALIZED", "VIEW"], ObjectKind::MaterializedView),
         (&["INDEX"], ObjectKind::Index),
         (&["SOURCE"], ObjectKind::Source),
+        (&["SEMANTIC", "MODEL"], ObjectKind::SemanticModel),
     ];
     match kinds.into_iter().find(|(words, _)| cursor.eat(words)) {
         Some((_, kind)) => Ok(Statement::ShowCreate { kind, name: cursor.name()? }),

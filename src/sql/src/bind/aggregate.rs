@@ -5,6 +5,7 @@
 //! (standard deviations of numerics, sums of intervals) collect their values in a list and compute over it.
 
 use crate::bind::Binder;
+use crate::bind::cube::MEASURE;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, Sort};
@@ -81,6 +82,7 @@ pub fn is_aggregate(name: &str) -> bool {
             | "percentile_cont"
             | "percentile_disc"
             | "mode"
+            | MEASURE
     ) || regression::NAMES.contains(&name)
 }
 
@@ -208,6 +210,10 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
         }
         "stddev" | "stddev_samp" | "stddev_pop" | "variance" | "var_samp" | "var_pop" => {
             spread(binder, call.name, first, site)?.ok_or_else(missing)
+        }
+        MEASURE => {
+            let hint = "Write an aggregate of it over the window: sum(MEASURE(m)) OVER (…).";
+            Err(SqlError::unsupported("MEASURE over a window").with_hint(hint))
         }
         name if regression::NAMES.contains(&name) => {
             let mut lists = Vec::with_capacity(2);

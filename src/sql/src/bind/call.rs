@@ -52,14 +52,14 @@ enum Called {
 }
 
 /// The syntax of a call, taken apart.
-struct Parsed<'a> {
-    name: String,
+pub(super) struct Parsed<'a> {
+    pub(super) name: String,
     args: Vec<&'a ast::Expr>,
     star: bool,
-    distinct: bool,
-    order_by: &'a [ast::OrderByExpr],
+    pub(super) distinct: bool,
+    pub(super) order_by: &'a [ast::OrderByExpr],
     null_treatment: Option<ast::NullTreatment>,
-    span: Span,
+    pub(super) span: Span,
 }
 
 /// An aggregate call over a group or a window.
@@ -324,6 +324,11 @@ impl Binder<'_> {
             Some(filter) => Some(Box::new(self.condition(filter, &inner, "FILTER")?)),
             None => None,
         };
+        if window.is_none()
+            && let Some(measure) = self.measure_call(&parsed, &args, filter.as_deref())?
+        {
+            return Ok(measure);
+        }
         let (mut order_by, mut distinct) = (Vec::new(), parsed.distinct.then(ValueOrder::default));
         let mut of_argument = false;
         for item in parsed.order_by {

@@ -3,7 +3,7 @@
 use super::arguments::in_order;
 use super::columns::{alias_plan, columns_of, columns_of_plan, project};
 use super::scope::{Clause, Frame, Role, Scope, ScopeColumn, Source, fold};
-use super::{Binder, BoundQuery, OutputColumn, Settle, json_rows};
+use super::{Binder, BoundQuery, OutputColumn, Settle, cube, json_rows};
 use crate::bind::ResolvedTable;
 use crate::bind::cx::Cx;
 use crate::bind::name::object_name;
@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, 
 use engine::CollectionTable;
 use engine::error::SqlError;
 use repr::sqlstate::SqlState;
-use repr::{GlobalId, PgType};
+use repr::{GlobalId, PgType, RelationDesc};
 use sql_functions::TypedExpr;
 use sql_functions::internal::{at_least_one, ordinality as ordinality_of};
 use sql_syntax::names::FullName;
@@ -305,18 +305,21 @@ impl Binder<'_> {
         };
         match self.coercer.tables.resolve(names).map_err(|error| error.at(span))? {
             ResolvedTable::View { name, id, query: view } => {
-                let columns = view
-                    .desc
-                    .columns
-                    .iter()
-                    .map(|column| OutputColumn {
-                        name: column.name.clone(),
-                        ty: column.ty.clone(),
-                        data_type: column.data_type.clone(),
-                    })
-                    .collect();
+                let columns = output_columns(&view.desc);
                 let plan = self.adopted(view.plan)?;
                 let relation = self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &last)?;
+                Ok(of_catalog(name, relation))
+            }
+            ResolvedTable::Cube { name, cube, desc } => {
+                let visible = alias.map_or(last, |alias| fold(&alias.name));
+                let qualifier = self.qualifier(&visible);
+                self.note_cube(&qualifier, &cube)?;
+                let id = cube.id;
+                let table = datafusion::common::TableReference::bare(qualifier.clone());
+                let source = cube::source(cube, Arc::clone(&desc));
+                let plan = LogicalPlanBuilder::scan(table, source, None)?.build()?;
+                self.reads.mention(&qualifier, id, plan.schema());
+                let relation = scoped(BoundQuery { plan, columns: output_columns(&desc) }, &visible, alias)?;
                 Ok(of_catalog(name, relation))
             }
             ResolvedTable::Collection { name, id, desc, columns: seen, names, primary_key } => {
@@ -326,16 +329,8 @@ impl Binder<'_> {
                 let table = datafusion::common::TableReference::bare(qualifier.clone());
                 let projection = (seen < desc.arity()).then(|| (0..seen).collect());
                 let plan = LogicalPlanBuilder::scan(table, source, projection)?.build()?;
-                let mut columns: Vec<OutputColumn> = desc
-                    .columns
-                    .iter()
-                    .take(seen)
-                    .map(|column| OutputColumn {
-                        name: column.name.clone(),
-                        ty: column.ty.clone(),
-                        data_type: column.data_type.clone(),
-                    })
-                    .collect();
+                let mut columns = output_columns(&desc);
+                columns.truncate(seen);
                 let relation = if names.is_empty() {
                     self.reads.mention(&qualifier, id, plan.schema());
                     scoped(BoundQuery { plan, columns }, &visible, alias)?
@@ -355,7 +350,12 @@ impl Binder<'_> {
     }
 
     /// A subquery under an alias.
-    fn derived(&mut self, bound: BoundQuery, alias: Option<&TableAlias>, default: &str) -> Result<Relation, SqlError> {
+    pub(super) fn derived(
+        &mut self,
+        bound: BoundQuery,
+        alias: Option<&TableAlias>,
+        default: &str,
+    ) -> Result<Relation, SqlError> {
         self.derived_of(None, bound, alias, default)
     }
 
@@ -370,6 +370,7 @@ impl Binder<'_> {
         let visible = alias.map_or_else(|| default.to_owned(), |alias| fold(&alias.name));
         let qualifier = self.qualifier(&visible);
         let plan = alias_plan(bound.plan, &qualifier)?;
+        self.note_measures(&plan);
         if let Some(view) = view {
             self.reads.mention(&qualifier, view, plan.schema());
         }
@@ -536,6 +537,16 @@ fn is_function(factor: &TableFactor) -> bool {
 
 fn last_name(name: &ObjectName) -> String {
     name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
+}
+
+/// The columns of a relation of the catalog.
+fn output_columns(desc: &RelationDesc) -> Vec<OutputColumn> {
+    let column = |column: &repr::ColumnDesc| OutputColumn {
+        name: column.name.clone(),
+        ty: column.ty.clone(),
+        data_type: column.data_type.clone(),
+    };
+    desc.columns.iter().map(column).collect()
 }
 
 fn scoped(bound: BoundQuery, visible: &str, alias: Option<&TableAlias>) -> Result<Relation, SqlError> {

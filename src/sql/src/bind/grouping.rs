@@ -292,7 +292,7 @@ impl Binder<'_> {
         parts.rewrite(&map)?;
         let inexact: Vec<Expr> = inexact.into_iter().map(|(typed, _)| typed.expr).collect();
         for expr in parts.exprs() {
-            check_grouped(expr, (&allowed, &inexact), scope)?;
+            check_grouped(expr, (&allowed, &inexact), scope).map_err(|error| self.with_measure(error, expr))?;
         }
         Ok(LogicalPlan::Aggregate(aggregate))
     }
@@ -483,7 +483,7 @@ fn check_grouped(expr: &Expr, (allowed, inexact): (&[Expr], &[Expr]), scope: &Sc
 }
 
 /// The columns of the queries around a subquery, if the expression is one, that it refers to.
-fn outer_columns(expr: &Expr) -> Vec<&Column> {
+pub(super) fn outer_columns(expr: &Expr) -> Vec<&Column> {
     let (Expr::ScalarSubquery(subquery)
     | Expr::Exists(Exists { subquery, .. })
     | Expr::InSubquery(InSubquery { subquery, .. })

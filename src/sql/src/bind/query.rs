@@ -66,6 +66,7 @@ impl Binder<'_> {
         self.queries -= 1;
         if self.queries == 0 {
             bound.plan = self.after_once(bound.plan)?;
+            bound.plan = self.expanded(bound.plan)?;
         }
         self.shallower();
         Ok(bound)

@@ -1,6 +1,6 @@
 //! What binding asks of the catalog: what the names of a statement stand for.
 
-use super::PlannedQuery;
+use super::{CubeRef, PlannedQuery};
 use crate::row_locks::RowLocks;
 use datafusion::logical_expr::LogicalPlan;
 use engine::Read;
@@ -39,7 +39,19 @@ pub enum ResolvedTable {
         /// Its query, bound under its own search path.
         query: Box<PlannedQuery>,
     },
+    /// A cube or a view of a semantic model.
+    Cube {
+        /// Its name, by which the query may say whose a column is. `None` where that does not count.
+        name: Option<FullName>,
+        /// What it is.
+        cube: CubeRef,
+        /// Its columns.
+        desc: Arc<RelationDesc>,
+    },
 }
+
+/// Binds what a model says.
+pub type BindModel<'b> = &'b mut dyn FnMut(&dyn TableResolver) -> Result<(), SqlError>;
 
 /// Resolves the names of a statement against the catalog.
 pub trait TableResolver: Send + Sync {
@@ -47,6 +59,11 @@ pub trait TableResolver: Send + Sync {
     ///
     /// Errors with 42P01 when there is none; `depends_on` is the implementor's to record.
     fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError>;
+
+    /// Lets the names in a cube's model be bound: calls back with what they stand for, by the rights of the model's owner.
+    fn in_model(&self, cube: GlobalId, _bind: BindModel<'_>) -> Result<(), SqlError> {
+        Err(SqlError::internal(format!("{cube} is no cube")))
+    }
 
     /// The oid of the object that `text` names, for a constant cast to an alias of `oid` (numbers have been handled).
     fn resolve_reg(&self, kind: Reg, text: &str) -> Result<u32, SqlError> {

@@ -6,7 +6,7 @@
 
 use super::resolver::Dependencies;
 use super::sequence::NewSequence;
-use super::{ConstraintDef, ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
+use super::{ConstraintDef, ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext, describe_cubes};
 use crate::sequence::SequenceDef;
 use engine::error::SqlError;
 use repr::{PgType, RelationDesc};
@@ -148,7 +148,7 @@ pub fn follow(dependent: &mut ItemRef, table: &ItemRef, change: &ColumnChange) -
         }
         return Ok(());
     }
-    let reads = dependent.view_mut().into_iter().flat_map(|view| &mut view.reads);
+    let reads = dependent.context_mut().into_iter().flat_map(|context| &mut context.reads);
     for read in reads.filter(|read| read.id == table.id) {
         match change {
             ColumnChange::Drop(at) if *at < read.columns => {
@@ -200,11 +200,14 @@ pub fn index_reads(index: &IndexDef, table: &ItemRef, column: usize) -> Result<b
     Ok(false)
 }
 
-/// Whether the query of a view reads a column of a table that it names. Errors: it cannot be bound.
+/// Whether the query of a view, or the SQL of a semantic model, reads a column of a table that it names. Errors: it cannot be bound.
 pub fn view_reads(ctx: &PlanContext<'_>, view: &ItemRef, table: &ItemRef, column: usize) -> Result<bool, SqlError> {
-    let Some(def) = view.view() else { return Ok(false) };
     let ctx = PlanContext { from_tables: true, ..*ctx };
-    let reads = Dependencies::new().trusted(&ctx).reads(def, view.owner)?;
+    let reads = match (view.view(), &view.kind) {
+        (Some(def), _) => Dependencies::new().trusted(&ctx).reads(def, view.owner)?,
+        (None, ItemKind::SemanticModel(_)) => describe_cubes(&ctx, view)?.reads,
+        _ => return Ok(false),
+    };
     Ok(reads.iter().any(|read| read.id == table.id && read.columns.contains(&column)))
 }
 

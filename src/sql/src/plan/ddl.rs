@@ -7,6 +7,7 @@ mod create_table_as;
 mod default;
 mod foreign;
 mod index;
+mod model;
 mod name;
 mod operator_class;
 mod relation;
@@ -14,7 +15,7 @@ mod sequence;
 mod webhook;
 
 use super::privileges::{check_create_in, check_object, check_owner, check_system, is_superuser};
-use super::{IndexDef, ItemKind, Plan, PlanContext};
+use super::{CubeDef, IndexDef, ItemKind, ItemRef, Plan, PlanContext};
 use crate::names::{resolve_item, resolve_schema, unknown_cluster, unknown_database, unknown_relation, unknown_role};
 use engine::error::{PlanNotice, SqlError};
 use engine::names::{ClusterId, ObjectId, ObjectKind, Privilege, RoleId};
@@ -23,6 +24,17 @@ use sql_syntax::ast::{ClusterOptions, RoleSpec};
 use sql_syntax::names::Name;
 
 impl Plan {
+    /// What a change of the catalog has to say beside its tag, once it is known to be possible.
+    pub fn notices(&self) -> &[PlanNotice] {
+        match self {
+            Plan::Drop(drop) => &drop.notices,
+            Plan::AlterTable(alter) => &alter.notices,
+            Plan::CreateModel(create) => &create.notices,
+            Plan::AlterModel(alter) => &alter.notices,
+            _ => &[],
+        }
+    }
+
     /// Whether it changes the catalog.
     pub fn changes_catalog(&self) -> bool {
         matches!(
@@ -35,6 +47,8 @@ impl Plan {
                 | Plan::AlterSequence(_)
                 | Plan::CreateSecret(_)
                 | Plan::AlterSecret(_)
+                | Plan::CreateModel(_)
+                | Plan::AlterModel(_)
                 | Plan::AlterTable(_)
                 | Plan::CreateView(_)
                 | Plan::CreateIndex(_)
@@ -61,6 +75,8 @@ pub(super) use alter_table::plan_alter_table;
 pub(super) use create_table_as::plan_create_table_as;
 pub(super) use index::plan_create_index;
 pub use index::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
+pub use model::{AlterModelPlan, CreateModelPlan, describe_cubes};
+pub(super) use model::{model_sql, plan_alter_model, plan_create_model};
 pub(super) use relation::{plan_create_table, plan_create_view};
 pub(super) use sequence::{plan_alter_sequence, plan_create_sequence};
 pub(super) use webhook::{plan_alter_secret, plan_create_secret, plan_create_webhook};
@@ -341,7 +357,9 @@ pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Nam
         | ObjectKind::Index
         | ObjectKind::Sequence
         | ObjectKind::Source
-        | ObjectKind::Secret => {
+        | ObjectKind::Secret
+        | ObjectKind::SemanticModel
+        | ObjectKind::Cube => {
             let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
             if item.object_kind() != kind {
                 let message = format!("\"{}\" is not {} {kind}", item.name.item, article(kind));
@@ -366,10 +384,20 @@ pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Nam
     }
 }
 
+/// Errors: 42501 unless the role owns an item.
+fn check_owner_of(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<(), SqlError> {
+    check_owner(ctx, ObjectId::Item(item.id), item.object_kind(), &item.name.item)
+}
+
 /// The object of an ALTER: as in Postgres, ALTER TABLE changes what every relation has.
 fn resolve_altered(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<(ObjectKind, ObjectId), SqlError> {
     if kind == ObjectKind::Table {
         let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+        if let ItemKind::Cube(CubeDef { model }) = item.kind {
+            let model = ctx.catalog.item(model).map(|model| model.name.item.clone()).unwrap_or_default();
+            let message = format!("\"{}\" is a cube of semantic model \"{model}\"", item.name.item);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint("Use ALTER SEMANTIC MODEL."));
+        }
         return Ok((item.object_kind(), ObjectId::Item(item.id)));
     }
     Ok((kind, resolve_object(ctx, kind, name)?))

@@ -2,6 +2,7 @@
 
 mod present;
 
+use super::ddl::model_sql;
 use super::webhook::webhook_sql;
 use super::{CatalogView, ConstraintDef, IndexDef, IndexKeyDef, ItemKind, ItemRef, sequence};
 use crate::sequence::SequenceDef;
@@ -64,6 +65,9 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
         ItemKind::SystemTable => return None,
         // Its value is not shown.
         ItemKind::Secret(_) => return None,
+        // It comes with its model.
+        ItemKind::Cube(_) => return None,
+        ItemKind::SemanticModel(model) => format!("CREATE SEMANTIC MODEL {} {}", item.name, model_sql(model)),
         ItemKind::Table { webhook: Some(webhook), .. } => {
             format!("CREATE SOURCE {} {}", item.name, webhook_sql(catalog, webhook))
         }

@@ -60,7 +60,12 @@ pub(super) fn resolve_target(
             )
             .with_detail("Views are not automatically updatable."));
         }
-        kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence | ObjectKind::Source | ObjectKind::Secret) => {
+        kind @ (ObjectKind::MaterializedView
+        | ObjectKind::Sequence
+        | ObjectKind::Source
+        | ObjectKind::Secret
+        | ObjectKind::SemanticModel
+        | ObjectKind::Cube) => {
             let name = &item.name.item;
             let message = match verb {
                 "copy to" => format!("cannot copy to {kind} \"{name}\""),

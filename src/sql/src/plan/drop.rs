@@ -7,7 +7,7 @@ use super::constraint::{Reference, references_to};
 use super::ddl::{article, resolve_object};
 use super::privileges::{check_owner, check_system};
 use super::sequence::defaults_naming;
-use super::{DropPlan, IndexDef, ItemKind, ItemRef, Plan, PlanContext};
+use super::{IndexDef, ItemKind, ItemRef, Plan, PlanContext};
 use crate::names::resolve_item;
 use crate::sequence::SequenceDef;
 use engine::error::{PlanNotice, SqlError};
@@ -20,6 +20,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How many dependent objects a message lists, as in Postgres.
 const LISTED_MAX: usize = 100;
+
+/// DROP.
+#[derive(Clone, Debug)]
+pub struct DropPlan {
+    /// For the command tag.
+    pub kind: ObjectKind,
+    /// What goes, dependents before what they depend on, each once.
+    pub objects: Vec<ObjectId>,
+    /// What the client is told.
+    pub notices: Vec<PlanNotice>,
+}
 
 /// What is collected for one statement.
 #[derive(Default)]
@@ -151,7 +162,11 @@ fn resolve(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<Objec
         }
         (SqlState::WRONG_OBJECT_TYPE, _) => match resolve_item(ctx.catalog, ctx.scope(), name) {
             Ok(Some(item)) => {
-                let kind = item.object_kind();
+                let kind = match item.object_kind() {
+                    // It goes with its model.
+                    ObjectKind::Cube => ObjectKind::SemanticModel,
+                    kind => kind,
+                };
                 let statement = kind.to_string().to_uppercase();
                 error.with_hint(format!("Use DROP {statement} to remove {} {kind}.", article(kind)))
             }
@@ -267,7 +282,8 @@ fn item_dependents(ctx: &PlanContext<'_>, id: GlobalId) -> Vec<(ObjectId, bool)>
         .dependents(id)
         .into_iter()
         .map(|dependent| {
-            let goes_along = |kind: &ItemKind| matches!(kind, ItemKind::Index(_) | ItemKind::Sequence(_));
+            let goes_along =
+                |kind: &ItemKind| matches!(kind, ItemKind::Index(_) | ItemKind::Sequence(_) | ItemKind::Cube(_));
             (ObjectId::Item(dependent), ctx.catalog.item(dependent).is_some_and(|item| goes_along(&item.kind)))
         })
         .collect()

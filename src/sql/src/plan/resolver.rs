@@ -4,8 +4,8 @@
 //! is known, inlines views by planning their text in the scope in which they were created, and records what was used.
 
 use super::privileges::{Right, check_columns, check_schema};
-use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
-use crate::bind::{self, Params, PlannedQuery, ResolvedTable, TableResolver};
+use super::{DefContext, ItemKind, ItemRef, ModelDef, PlanContext, ViewDef, ViewRead};
+use crate::bind::{self, BindModel, CubeRef, ModelTypes, Params, PlannedQuery, ResolvedTable, TableResolver};
 use crate::names::{is_temporary, resolve_item, resolve_schema, unknown_relation};
 use crate::row_locks::RowLocks;
 use datafusion::common::DFSchema;
@@ -41,8 +41,8 @@ struct Used {
 pub(super) struct Resolver<'a> {
     ctx: &'a PlanContext<'a>,
     scope: Scope<'a>,
-    /// The view in which the names are, if they are not the statement's own.
-    view: Option<&'a ViewDef>,
+    /// Where the names were written, if they are not the statement's own.
+    within: Option<&'a DefContext>,
     /// Whose rights are checked; nobody's where they were checked before, or are not what decides.
     reader: Option<RoleId>,
     /// A relation that may be scanned without SELECT: what an UPDATE or DELETE changes. What it reads of it is for
@@ -68,7 +68,7 @@ impl Dependencies {
 
     /// A resolver that asks nobody for rights: for what is planned once more, or for the system's own purposes.
     pub(super) fn trusted<'a>(&'a self, ctx: &'a PlanContext<'a>) -> Resolver<'a> {
-        Resolver { ctx, scope: ctx.scope(), view: None, reader: None, exempt: None, used: &self.0, depth: 0 }
+        Resolver { ctx, scope: ctx.scope(), within: None, reader: None, exempt: None, used: &self.0, depth: 0 }
     }
 
     /// Records a relation that is used but not through a name in a query.
@@ -114,30 +114,44 @@ impl<'a> Resolver<'a> {
     /// Binds the query of a view, whose names stand for what they did when it was created, and are read by `owner`.
     pub(super) fn view(&self, view: &ViewDef, owner: RoleId) -> Result<PlannedQuery, SqlError> {
         let query = sql_syntax::parser::parse_query(&view.query)?;
-        let inner = self.inside(view, owner)?;
+        let inner = self.inside(&view.context, owner)?;
         bind::plan_query(&query, &inner, &mut Params::none()).map_err(inside_view)
     }
 
     /// What the query of a view reads of the relations that it names.
     pub(super) fn reads(&self, view: &ViewDef, owner: RoleId) -> Result<Vec<Read>, SqlError> {
         let query = sql_syntax::parser::parse_query(&view.query)?;
-        bind::reads(&query, &self.inside(view, owner)?, &mut Params::none()).map_err(inside_view)
+        bind::reads(&query, &self.inside(&view.context, owner)?, &mut Params::none()).map_err(inside_view)
     }
 
-    /// A resolver for the names in a view.
-    fn inside<'b>(&'b self, view: &'b ViewDef, owner: RoleId) -> Result<Resolver<'b>, SqlError> {
+    /// Binds all that a semantic model says.
+    pub(super) fn describe(&self, model: &ModelDef, owner: RoleId) -> Result<ModelTypes, SqlError> {
+        bind::describe_model(&model.model, &self.inside(&model.context, owner)?)
+    }
+
+    /// The model with this id, and its owner.
+    fn model(&self, id: GlobalId) -> Result<(RoleId, ModelDef), SqlError> {
+        let item = self.ctx.catalog.item(id);
+        match item.as_ref().map(|item| (item.owner, &item.kind)) {
+            Some((owner, ItemKind::SemanticModel(model))) => Ok((owner, model.clone())),
+            _ => Err(SqlError::internal(format!("{id} is no semantic model"))),
+        }
+    }
+
+    /// A resolver for the names in a definition.
+    fn inside<'b>(&'b self, context: &'b DefContext, owner: RoleId) -> Result<Resolver<'b>, SqlError> {
         if self.depth == VIEW_DEPTH_MAX {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "views are nested too deeply"));
         }
         Ok(Resolver {
             ctx: self.ctx,
             scope: Scope {
-                database: &view.database,
-                search_path: &view.search_path,
+                database: &context.database,
+                search_path: &context.search_path,
                 user: self.scope.user,
                 temporary: None,
             },
-            view: Some(view),
+            within: Some(context),
             reader: self.reader.map(|_| owner),
             exempt: None,
             used: self.used,
@@ -148,14 +162,14 @@ impl<'a> Resolver<'a> {
     /// What a name stands for, how many of its columns are seen, and under which names if these are not its own: in a view, what
     /// was so when it was created.
     fn lookup(&self, name: Name) -> Result<(Arc<ItemRef>, usize, Vec<String>), SqlError> {
-        let read = self.view.and_then(|view| view.reads.iter().find(|read| read.name == name));
+        let read = self.within.and_then(|within| within.reads.iter().find(|read| read.name == name));
         let item = match read {
             Some(read) => self.ctx.catalog.item(read.id),
             None => resolve_item(self.ctx.catalog, self.scope, &name)?,
         };
         let item = item.ok_or_else(|| unknown_relation(&name))?;
-        if item.object_kind() == ObjectKind::Secret {
-            let message = format!("\"{}\" is a secret, which nobody reads", item.name.item);
+        if let kind @ (ObjectKind::Secret | ObjectKind::SemanticModel) = item.object_kind() {
+            let message = format!("\"{}\" is a {kind}, which nobody reads", item.name.item);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         let columns = read.map_or(item.desc.arity(), |read| read.columns);
@@ -196,7 +210,7 @@ impl TableResolver for Resolver<'_> {
         let primary = item.constraints().iter().find(|constraint| constraint.is_primary());
         let primary_key = primary.map(|primary| primary.columns().to_vec()).unwrap_or_default();
         let desc = Arc::clone(&item.desc);
-        let name = self.view.is_none().then(|| item.name.clone());
+        let name = self.within.is_none().then(|| item.name.clone());
         let collection =
             || ResolvedTable::Collection { name: name.clone(), id: item.id, desc, columns, names, primary_key };
         match &item.kind {
@@ -226,10 +240,24 @@ impl TableResolver for Resolver<'_> {
                     Ok(collection())
                 }
             }
-            ItemKind::Index(_) | ItemKind::Secret(_) => {
+            ItemKind::Cube(cube) => {
+                let model = self.model(cube.model)?;
+                let cube = CubeRef { id: item.id, name: item.name.item.clone(), model: Arc::clone(&model.1.model) };
+                Ok(ResolvedTable::Cube { name, cube, desc: Arc::clone(&item.desc) })
+            }
+            ItemKind::Index(_) | ItemKind::Secret(_) | ItemKind::SemanticModel(_) => {
                 Err(SqlError::internal(format!("a {} was resolved as a relation", item.object_kind())))
             }
         }
+    }
+
+    fn in_model(&self, cube: GlobalId, bind: BindModel<'_>) -> Result<(), SqlError> {
+        let item = self.ctx.catalog.item(cube);
+        let Some(ItemKind::Cube(cube)) = item.as_ref().map(|item| &item.kind) else {
+            return Err(SqlError::internal(format!("{cube} is no cube")));
+        };
+        let (owner, model) = self.model(cube.model)?;
+        bind(&self.inside(&model.context, owner)?)
     }
 
     fn check_reads(&self, reads: &[Read]) -> Result<(), SqlError> {
@@ -245,7 +273,9 @@ impl TableResolver for Resolver<'_> {
 
     fn check_lock(&self, name: &[String], locks: RowLocks) -> Result<(), SqlError> {
         let (item, ..) = self.lookup(Name { parts: name.to_vec() })?;
-        if let kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence | ObjectKind::Source) = item.object_kind() {
+        if let kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence | ObjectKind::Source | ObjectKind::Cube) =
+            item.object_kind()
+        {
             let message = format!("cannot lock rows in {kind} \"{}\"", item.name.item);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
@@ -294,7 +324,19 @@ impl TableResolver for Resolver<'_> {
     }
 
     fn locale(&self) -> Locale {
-        self.view.map_or(self.ctx.session.locale, |view| view.locale)
+        self.within.map_or(self.ctx.session.locale, |within| within.locale)
+    }
+}
+
+impl PlanContext<'_> {
+    /// What a definition that is written in this session depends on.
+    pub(super) fn written_here(&self, reads: Vec<ViewRead>) -> DefContext {
+        DefContext {
+            database: self.session.database.clone(),
+            search_path: self.session.search_path.clone(),
+            locale: self.session.locale.for_reading(),
+            reads,
+        }
     }
 }
 

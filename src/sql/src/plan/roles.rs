@@ -136,7 +136,7 @@ fn targets(ctx: &PlanContext<'_>, target: &GrantTarget) -> Result<Vec<(ObjectId,
             names.iter().map(|name| Ok((resolve_object(ctx, *kind, name)?, *kind, name.item().to_owned()))).collect()
         }
         GrantTarget::AllTablesInSchema(schemas) => {
-            all_in(ctx, schemas, |kind| !matches!(kind, ObjectKind::Index | ObjectKind::Sequence | ObjectKind::Secret))
+            all_in(ctx, schemas, |kind| kind.is_relation() && !matches!(kind, ObjectKind::Index | ObjectKind::Sequence))
         }
         GrantTarget::AllSequencesInSchema(schemas) => all_in(ctx, schemas, |kind| kind == ObjectKind::Sequence),
     }
@@ -165,8 +165,8 @@ fn relation(ctx: &PlanContext<'_>, name: &Name) -> Result<(ObjectId, ObjectKind,
     if item.object_kind() == ObjectKind::Index {
         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is an index", item.name.item)));
     }
-    if item.object_kind() == ObjectKind::Secret {
-        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is a secret", item.name.item)));
+    if let kind @ (ObjectKind::Secret | ObjectKind::SemanticModel) = item.object_kind() {
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is a {kind}", item.name.item)));
     }
     Ok((ObjectId::Item(item.id), item.object_kind(), item.name.item.clone()))
 }

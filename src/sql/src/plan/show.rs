@@ -32,9 +32,10 @@ pub(super) fn plan_show_objects(
         ShowKind::MaterializedViews => materialized_views(ctx, show)?,
         ShowKind::Sources => items(ctx, show, &[ObjectKind::Source])?,
         ShowKind::Secrets => items(ctx, show, &[ObjectKind::Secret])?,
+        ShowKind::SemanticModels => items(ctx, show, &[ObjectKind::SemanticModel])?,
         ShowKind::Objects => {
-            use ObjectKind::{Index, MaterializedView, Secret, Source, Table, View};
-            items(ctx, show, &[Table, View, MaterializedView, Index, Source, Secret])?
+            use ObjectKind::{Cube, Index, MaterializedView, Secret, SemanticModel, Source, Table, View};
+            items(ctx, show, &[Table, View, MaterializedView, Index, Source, Secret, SemanticModel, Cube])?
         }
         ShowKind::Indexes => indexes(ctx, show)?,
         ShowKind::Columns => columns(ctx, show)?,

@@ -99,14 +99,17 @@ fn describe_plan(plan: &Plan) -> String {
         Plan::CreateTable(plan) => {
             format!("create table {} ({}) defaults {:?}", plan.name, columns(&plan.desc), plan.defaults)
         }
-        Plan::CreateView(plan) => format!(
-            "create {}view {} ({}) on [{}] replacing {:?}",
-            plan.cluster.map_or(String::new(), |cluster| format!("materialized (cluster {cluster}) ")),
-            plan.name,
-            columns(&plan.desc),
-            plan.view.reads.iter().map(|read| format!("{} {}", read.name, read.id)).collect::<Vec<_>>().join(", "),
-            plan.replace
-        ),
+        Plan::CreateView(plan) => {
+            let reads = plan.view.context.reads.iter().map(|read| format!("{} {}", read.name, read.id));
+            format!(
+                "create {}view {} ({}) on [{}] replacing {:?}",
+                plan.cluster.map_or(String::new(), |cluster| format!("materialized (cluster {cluster}) ")),
+                plan.name,
+                columns(&plan.desc),
+                reads.collect::<Vec<_>>().join(", "),
+                plan.replace
+            )
+        }
         Plan::CreateIndex(plan) => {
             let keys: Vec<String> = plan.keys.iter().map(|key| format!("{} {}", key.def.sql, key.ty)).collect();
             format!("create index {} on {} ({})", plan.name, plan.on, keys.join(", "))

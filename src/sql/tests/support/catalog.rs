@@ -2,8 +2,8 @@
 
 use engine::names::{ClusterId, DatabaseId, ObjectId, Privilege, RoleId, SchemaId};
 use glimpse_sql::plan::{
-    CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
-    SchemaRef, ViewDef,
+    CatalogView, ClusterRef, DatabaseRef, DefContext, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef,
+    RoleRef, SchemaRef, ViewDef,
 };
 use pgrepr::options::Locale;
 use repr::{GlobalId, PgType, RelationDesc};
@@ -97,10 +97,12 @@ fn items() -> Vec<Arc<ItemRef>> {
     };
     let def = |query: &str| ViewDef {
         query: query.to_owned(),
-        database: "materialize".to_owned(),
-        search_path: vec!["public".to_owned()],
-        locale: Locale::default(),
-        reads: Vec::new(),
+        context: DefContext {
+            database: "materialize".to_owned(),
+            search_path: vec!["public".to_owned()],
+            locale: Locale::default(),
+            reads: Vec::new(),
+        },
     };
     let view = |query: &str| ItemKind::View(def(query));
     let materialized =

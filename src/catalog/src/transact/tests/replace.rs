@@ -99,7 +99,7 @@ fn a_view_is_not_made_of_itself() {
         panic!("it is a view");
     };
     for used in [v.id, w.id] {
-        plan.view.reads = vec![ViewRead { name: Name::bare("v"), id: used, columns: 1, names: Vec::new() }];
+        plan.view.context.reads = vec![ViewRead { name: Name::bare("v"), id: used, columns: 1, names: Vec::new() }];
         let error = server.prepare(vec![Op::CreateView { plan: plan.clone(), owner }]).expect_err("it is a cycle");
         assert!(matches!(error, CatalogError::DependencyCycle { .. }), "{error}");
     }
@@ -156,7 +156,7 @@ fn a_name_in_a_view_stays_what_it_was() {
     server.run("CREATE TABLE pg_catalog_t (x int)");
     let mut view = (*server.item("v")).clone();
     let sql::plan::ItemKind::View(def) = &mut view.kind else { panic!("it is a view") };
-    def.search_path.insert(0, "first".to_owned());
+    def.context.search_path.insert(0, "first".to_owned());
     server.state.put_item(view);
     server.run("CREATE TABLE first.t (b int, c int)");
     assert_eq!(server.columns("SELECT * FROM v"), "a");

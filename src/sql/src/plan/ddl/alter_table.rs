@@ -330,7 +330,7 @@ impl<'a> Altered<'a> {
             let Some(dependent) = self.ctx.catalog.item(id) else { continue };
             match &dependent.kind {
                 ItemKind::Index(index) if index_reads(index, self.before, column)? => dropped.indexes.push(id),
-                ItemKind::View(_) | ItemKind::MaterializedView(_)
+                ItemKind::View(_) | ItemKind::MaterializedView(_) | ItemKind::SemanticModel(_)
                     if view_reads(self.ctx, &dependent, self.before, column)? =>
                 {
                     dropped.views.push(id);

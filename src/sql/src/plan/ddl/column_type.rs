@@ -104,7 +104,7 @@ pub(super) fn check_no_view_reads(ctx: &PlanContext<'_>, table: &ItemRef, column
     let name = &table.desc.columns[column].name;
     let dependents = ctx.catalog.dependents(table.id);
     for view in dependents.into_iter().filter_map(|id| ctx.catalog.item(id)) {
-        if view.view().is_some() && view_reads(ctx, &view, table, column)? {
+        if view.context().is_some() && view_reads(ctx, &view, table, column)? {
             let (kind, view) = (view.object_kind(), &view.name.item);
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,

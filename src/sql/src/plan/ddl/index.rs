@@ -59,7 +59,12 @@ pub struct IndexKey {
 
 pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateIndex) -> Result<Plan, SqlError> {
     let on = resolve_item(ctx.catalog, ctx.scope(), &create.on)?.ok_or_else(|| unknown_relation(&create.on))?;
-    if let kind @ (ObjectKind::Index | ObjectKind::Sequence | ObjectKind::Secret) = on.object_kind() {
+    if let kind @ (ObjectKind::Index
+    | ObjectKind::Sequence
+    | ObjectKind::Secret
+    | ObjectKind::SemanticModel
+    | ObjectKind::Cube) = on.object_kind()
+    {
         return Err(SqlError::new(
             SqlState::WRONG_OBJECT_TYPE,
             format!("cannot create index on relation \"{}\"", on.name.item),

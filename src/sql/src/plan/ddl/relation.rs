@@ -132,13 +132,7 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
     Ok(Plan::CreateView(CreateViewPlan {
         schema: schema.id,
         name,
-        view: ViewDef {
-            query,
-            database: ctx.session.database.clone(),
-            search_path: ctx.session.search_path.clone(),
-            locale: ctx.session.locale.for_reading(),
-            reads: dependencies.named(),
-        },
+        view: ViewDef { query, context: ctx.written_here(dependencies.named()) },
         cluster,
         desc: Arc::new(desc),
         replace,

@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 /// The query of the view called `name`.
 pub(super) fn query(catalog: &dyn CatalogView, name: &FullName, view: &ViewDef) -> String {
     let present = |read: &ViewRead| Some((read.name.parts.clone(), present_form(catalog, name, view, read)?));
-    let forms: BTreeMap<Vec<String>, String> = view.reads.iter().filter_map(present).collect();
+    let forms: BTreeMap<Vec<String>, String> = view.context.reads.iter().filter_map(present).collect();
     if forms.is_empty() {
         return view.query.clone();
     }
@@ -37,7 +37,8 @@ pub(super) fn query(catalog: &dyn CatalogView, name: &FullName, view: &ViewDef) 
 /// What to write after FROM in place of a name; `None` if that still does.
 fn present_form(catalog: &dyn CatalogView, view: &FullName, def: &ViewDef, read: &ViewRead) -> Option<String> {
     let item = catalog.item(read.id)?;
-    let scope = Scope { database: &def.database, search_path: &def.search_path, user: "", temporary: None };
+    let scope =
+        Scope { database: &def.context.database, search_path: &def.context.search_path, user: "", temporary: None };
     let is_found = resolve_item(catalog, scope, &read.name).is_ok_and(|found| found.is_some_and(|f| f.id == read.id));
     let name = match is_found {
         true => quoted(&read.name),

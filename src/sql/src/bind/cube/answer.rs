@@ -1,0 +1,311 @@
+//! What takes the place of an Aggregate node over a cube, or of a scan of one.
+
+use super::ask::{Ask, columns_in};
+use super::groups::{Grouped, Part, Rows};
+use super::instances::{At, Instances, Leaf, ROOT};
+use super::measure::measured;
+use super::{CubeScan, refused};
+use crate::bind::Binder;
+use crate::bind::aggregate::count_star;
+use arrow::datatypes::Field;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue, TableReference};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use engine::error::SqlError;
+use engine::rewrite::collect;
+use repr::RelationDesc;
+use semantic::model::measure::MeasureKind;
+use semantic::model::offer::{Member, Offer};
+use sql_functions::TypedExpr;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The measure that `count(*)` stands for.
+const COUNT: &str = "count";
+
+/// A cube that is being asked.
+pub(super) struct Asked<'b, 't, 'm> {
+    pub(super) instances: Instances<'b, 't, 'm>,
+    offer: Offer<'m>,
+    desc: Arc<RelationDesc>,
+    pub(super) rows: Rows,
+}
+
+/// The plan that answers a question.
+pub(super) fn answer(binder: &mut Binder<'_>, ask: &Ask) -> Result<LogicalPlan, SqlError> {
+    let mut asked = Asked::new(binder, &ask.scan, &ask.qualifier)?;
+    for expr in ask.keys.iter().chain(&ask.conditions) {
+        asked.use_columns(expr)?;
+    }
+    let calls = ask.calls.iter().map(|call| asked.call(call)).collect::<Result<Vec<_>, _>>()?;
+    let part = asked.grouped(&ask.keys, &ask.conditions, &calls)?;
+    let exprs = part.keys.iter().cloned().chain(calls.iter().map(|call| part.over(call)));
+    under_names(part.plan.clone(), exprs.collect(), &ask.schema)
+}
+
+/// The rows of a scan, of which only the columns `used` are looked at: measures are those of the row, as if grouped by the primary
+/// key of each cube that takes part.
+pub(super) fn rows(
+    binder: &mut Binder<'_>,
+    scan: &CubeScan,
+    qualifier: &str,
+    used: &BTreeSet<String>,
+) -> Result<LogicalPlan, SqlError> {
+    let mut asked = Asked::new(binder, scan, qualifier)?;
+    let dimensions = asked.dimensions(used)?;
+    let measures: Vec<&String> = used.iter().filter(|name| asked.is_measure(name)).collect();
+    let Some(first) = measures.first() else {
+        return Ok(asked.rows_with_key(&dimensions, None)?.0);
+    };
+    let mut values = Vec::with_capacity(measures.len());
+    for name in &measures {
+        values.push(asked.measure(name)?);
+    }
+    let mut keys = dimensions.clone();
+    for at in asked.tree(&dimensions, None)? {
+        keys.extend(asked.instances.key_of_rows(at, first)?.into_iter().map(|part| part.expr));
+    }
+    let part = asked.grouped(&keys, &[], &values)?;
+    let mut known: Vec<(Expr, Expr)> = dimensions.iter().cloned().zip(part.keys.iter().cloned()).collect();
+    let measures = measures.iter().map(|name| Expr::Column(asked.column(name)));
+    known.extend(measures.zip(&values).map(|(name, value)| (name, part.over(value))));
+    let (exprs, schema) = asked.scan_columns(&known)?;
+    under_names(part.plan, exprs, &schema)
+}
+
+impl<'b, 't, 'm> Asked<'b, 't, 'm> {
+    pub(super) fn new(binder: &'b mut Binder<'t>, scan: &'m CubeScan, qualifier: &str) -> Result<Self, SqlError> {
+        let model = scan.cube.model.as_ref();
+        let missing = || SqlError::internal(format!("the model has no cube \"{}\"", scan.cube.name));
+        let offer = model.offer(&scan.cube.name).ok_or_else(missing)?;
+        let instances = Instances::new(binder, model, offer.root)?;
+        let rows = Rows { qualifier: qualifier.to_owned(), ..Rows::default() };
+        Ok(Asked { instances, offer, desc: Arc::clone(&scan.desc), rows })
+    }
+
+    fn is_own(&self, column: &Column) -> bool {
+        column.relation.as_ref().is_some_and(|of| of.table() == self.rows.qualifier)
+    }
+
+    /// The column of the scan for a member.
+    fn column(&self, name: &str) -> Column {
+        Column::new(Some(self.rows.qualifier.as_str()), name)
+    }
+
+    fn is_measure(&self, name: &str) -> bool {
+        self.offer.member(name).is_some_and(|offered| matches!(offered.member, Member::Measure(_)))
+    }
+
+    /// Those of the members that are not measures, as columns of the rows.
+    pub(super) fn dimensions(&mut self, used: &BTreeSet<String>) -> Result<Vec<Expr>, SqlError> {
+        let is_dimension = |name: &&String| self.offer.member(name).is_some() && !self.is_measure(name);
+        let columns: Vec<Column> = used.iter().filter(is_dimension).map(|name| self.column(name)).collect();
+        columns.iter().try_for_each(|column| self.dimension(column))?;
+        Ok(columns.into_iter().map(Expr::Column).collect())
+    }
+
+    /// The instances that dimensions need, and one more.
+    fn tree(&self, dimensions: &[Expr], more: Option<At>) -> Result<BTreeSet<At>, SqlError> {
+        let used = dimensions.iter().flat_map(|expr| self.rows.used_by(&self.instances, expr));
+        self.instances.tree(ROOT, used.chain(more).collect::<BTreeSet<At>>())
+    }
+
+    /// Rows in the place of the scan, and behind its columns those of the key of an instance.
+    pub(super) fn rows_with_key(
+        &mut self,
+        dimensions: &[Expr],
+        owner: Option<At>,
+    ) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
+        let tree = self.tree(dimensions, owner)?;
+        let plan = self.rows.of(&self.instances, &tree)?;
+        let known: Vec<(Expr, Expr)> = dimensions.iter().map(|expr| (expr.clone(), expr.clone())).collect();
+        let (exprs, schema) = self.scan_columns(&known)?;
+        let mut exprs = named(exprs, &schema);
+        let mut parts = Vec::new();
+        if let Some(owner) = owner {
+            let asked = self.instances.cube(owner).name().to_owned();
+            for part in self.instances.key(owner, &asked)? {
+                let name = self.instances.binder.internal_name("part");
+                let column = self.column(&name);
+                exprs.push(part.expr.alias_qualified(column.relation.clone(), &column.name));
+                parts.push(column);
+            }
+        }
+        Ok((LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?), parts))
+    }
+
+    /// The columns of the scan, of which some are known and nobody looks at the others.
+    fn scan_columns(&self, known: &[(Expr, Expr)]) -> Result<(Vec<Expr>, DFSchemaRef), SqlError> {
+        let schema = DFSchema::try_from_qualified_schema(self.rows.qualifier.as_str(), &self.desc.schema)?;
+        let value = |(qualifier, field): (Option<&TableReference>, &Arc<Field>)| {
+            let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+            match known.iter().find(|(name, _)| *name == column) {
+                Some((_, value)) => Ok(value.clone()),
+                None => Ok(Expr::Literal(ScalarValue::try_from(field.data_type())?, None)),
+            }
+        };
+        let exprs = schema.iter().map(value).collect::<Result<_, SqlError>>()?;
+        Ok((exprs, Arc::new(schema)))
+    }
+
+    /// Makes the columns in an expression columns of the rows. Error 42803: one is a measure.
+    fn use_columns(&mut self, expr: &Expr) -> Result<(), SqlError> {
+        columns_in(expr)
+            .iter()
+            .filter(|column| self.is_own(column))
+            .cloned()
+            .collect::<Vec<_>>()
+            .iter()
+            .try_for_each(|column| self.dimension(column))
+    }
+
+    fn dimension(&mut self, column: &Column) -> Result<(), SqlError> {
+        if self.rows.members.contains_key(&column.name) {
+            return Ok(());
+        }
+        let missing = || SqlError::internal(format!("the cube has no member \"{}\"", column.name));
+        let offered = self.offer.member(&column.name).ok_or_else(missing)?.clone();
+        if matches!(offered.member, Member::Measure(_)) {
+            return Err(no_value_of_a_row(&column.name));
+        }
+        let at = self.instances.along(&offered.path)?;
+        let value = self.instances.member(at, offered.member)?;
+        let value = self.stored(&column.name, value)?;
+        self.rows.members.insert(column.name.clone(), value);
+        Ok(())
+    }
+
+    /// A member as the catalog's column has it.
+    fn stored(&mut self, name: &str, value: TypedExpr) -> Result<TypedExpr, SqlError> {
+        let desc = Arc::clone(&self.desc);
+        let column = desc.columns.iter().find(|column| column.name == name);
+        let column = column.ok_or_else(|| SqlError::internal(format!("there is no column \"{name}\"")))?;
+        if value.ty == column.ty && value.data_type == column.data_type {
+            return Ok(value);
+        }
+        let cast = self.instances.binder.coercer.explicit(value, &column.ty)?;
+        self.instances.binder.coercer.store_as(cast, &column.ty, &column.data_type)
+    }
+
+    /// A measure as an expression over leaves.
+    pub(super) fn measure(&mut self, name: &str) -> Result<Expr, SqlError> {
+        let missing = || SqlError::internal(format!("the cube has no member \"{name}\""));
+        let offered = self.offer.member(name).ok_or_else(missing)?.clone();
+        let at = self.instances.along(&offered.path)?;
+        let value = self.instances.member(at, offered.member)?;
+        Ok(self.stored(name, value)?.expr)
+    }
+
+    /// An expression over leaves as one over leaves of fewer rows.
+    pub(super) fn filtered_by(&mut self, value: Expr, filter: &Expr) -> Result<Expr, SqlError> {
+        let filtered = value.transform_down(|expr| {
+            let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
+            let Some(Leaf { owner, call, .. }) = self.instances.leaf_of(column).cloned() else {
+                return Ok(Transformed::no(expr));
+            };
+            let leaf = self.instances.leaf(owner, call, Some(filter.clone()));
+            Ok(Transformed::new(leaf, true, TreeNodeRecursion::Jump))
+        })?;
+        Ok(filtered.data)
+    }
+
+    /// A measure of the rows that pass.
+    fn measure_of(&mut self, name: &str, filter: Option<&Expr>) -> Result<Expr, SqlError> {
+        let value = self.measure(name)?;
+        let Some(filter) = filter else { return Ok(value) };
+        self.use_columns(filter)?;
+        self.filtered_by(value, filter)
+    }
+
+    /// An aggregate of the question as an expression over leaves.
+    fn call(&mut self, call: &Expr) -> Result<Expr, SqlError> {
+        let call = call.clone().unalias();
+        if let Some((column, filter)) = measured(&call) {
+            return self.measure_of(&column.name.clone(), filter);
+        }
+        let Expr::AggregateFunction(AggregateFunction { func, params }) = &call else {
+            return Err(SqlError::internal("an aggregate is a call"));
+        };
+        let all = params.args.iter().chain(params.filter.as_deref()).chain(params.order_by.iter().map(|by| &by.expr));
+        let columns: Vec<Column> = all.flat_map(columns_in).filter(|column| self.is_own(column)).collect();
+        let in_arguments = params.args.iter().any(|arg| columns_in(arg).iter().any(|column| self.is_own(column)));
+        if func.name() == "count" && !in_arguments && !params.distinct {
+            return self.count_rows(params.filter.as_deref());
+        }
+        for column in &columns {
+            self.dimension(column)?;
+        }
+        let owner = self.owner(&call)?;
+        Ok(self.instances.leaf(owner, call, None))
+    }
+
+    /// `count(*)`: the measure of that name, or the rows of the cube.
+    fn count_rows(&mut self, filter: Option<&Expr>) -> Result<Expr, SqlError> {
+        let measure = self.offer.member(COUNT).map(|offered| offered.member);
+        let is_count = |member| matches!(member, Member::Measure(measure) if measure.kind == MeasureKind::Count);
+        if measure.is_some_and(is_count) {
+            return self.measure_of(COUNT, filter);
+        }
+        if self.offer.described.name != self.offer.root.name() {
+            return Err(refused(
+                format!("count(*) over view \"{}\" does not say of what rows", self.offer.described.name),
+                "Ask for a measure: MEASURE(m).",
+            ));
+        }
+        if let Some(filter) = filter {
+            self.use_columns(filter)?;
+        }
+        Ok(self.instances.leaf(ROOT, count_star()?, filter.cloned()))
+    }
+
+    /// The instance whose rows an aggregate over dimensions goes through: from there all that it reads is one row.
+    fn owner(&self, call: &Expr) -> Result<At, SqlError> {
+        let used = self.rows.used_by(&self.instances, call);
+        let holds_all = |at: &&At| self.instances.tree(ROOT, [**at]).is_ok_and(|way| used.is_subset(&way));
+        match used.iter().rev().find(holds_all) {
+            Some(owner) => Ok(*owner),
+            None if used.is_empty() => Ok(ROOT),
+            None => Err(refused(
+                "an aggregate has dimensions of several cubes in it, none of which is on the way to the other",
+                "Declare a measure.",
+            )),
+        }
+    }
+
+    /// The leaves in expressions.
+    pub(super) fn leaves_in(&self, values: &[Expr]) -> Result<Vec<Leaf>, SqlError> {
+        let mut columns = Vec::new();
+        for value in values {
+            collect(value, &mut columns, |expr| matches!(expr, Expr::Column(_)))?;
+        }
+        let leaf = |expr: &Expr| expr.try_as_col().and_then(|column| self.instances.leaf_of(column)).cloned();
+        Ok(columns.iter().filter_map(leaf).collect())
+    }
+
+    fn grouped(&mut self, keys: &[Expr], conditions: &[Expr], values: &[Expr]) -> Result<Part, SqlError> {
+        let leaves = self.leaves_in(values)?;
+        Grouped { rows: &self.rows, keys, conditions, leaves }.plan(&mut self.instances)
+    }
+}
+
+/// Error 42803: a group or a condition goes by a measure.
+pub(super) fn no_value_of_a_row(name: &str) -> SqlError {
+    refused(
+        format!("measure \"{name}\" is not a value of a row: no group or condition goes by it"),
+        "Conditions on measures stand in HAVING. To group by a measure, evaluate it in a sub-query first.",
+    )
+}
+
+/// A projection to the columns of a schema.
+pub(super) fn under_names(plan: LogicalPlan, exprs: Vec<Expr>, schema: &DFSchemaRef) -> Result<LogicalPlan, SqlError> {
+    Ok(LogicalPlan::Projection(Projection::try_new(named(exprs, schema), Arc::new(plan))?))
+}
+
+fn named(exprs: Vec<Expr>, schema: &DFSchemaRef) -> Vec<Expr> {
+    let named = exprs
+        .into_iter()
+        .zip(schema.iter())
+        .map(|(expr, (qualifier, field))| expr.alias_qualified(qualifier.cloned(), field.name()));
+    named.collect()
+}

@@ -1,0 +1,299 @@
+//! Cubes in SQL: every question to a cube has the answer that hand-written SQL over its tables has, ad hoc and maintained, before and after
+//! changes; what a model does not let be asked is refused, with what to write instead; models live in the catalog like views do.
+
+use glimpse_test::server::Server;
+use glimpse_test::wire::{Message, Wire};
+
+const TABLES: &str = include_str!("../cubes/tables.sql");
+const MODEL: &str = include_str!("../cubes/shop.yml");
+const QUESTIONS: &str = include_str!("../cubes/questions.sql");
+
+/// Into a bucket and a group that are there, into new ones, from one to another, out of a group that then is empty, and the largest.
+const CHANGES: [&str; 6] = [
+    "INSERT INTO raw.orders VALUES (1001, 7, 'paid', 400, '2023-12-05 12:00+00'), (1002, 8, 'open', NULL, NULL)",
+    "INSERT INTO raw.orders VALUES (1003, 7, 'new', 12.34, '2031-02-03 04:05:06.999999+00'); INSERT INTO raw.customers VALUES (45, 'Zug', 1)",
+    "UPDATE raw.orders SET status = 'open', placed_at = placed_at + interval '40 days', customer_id = 3 WHERE id % 7 = 0",
+    "DELETE FROM raw.orders WHERE status = 'new'",
+    "DELETE FROM raw.orders WHERE amount = (SELECT max(amount) FROM raw.orders)",
+    "DELETE FROM raw.items WHERE product = 'nut'; UPDATE raw.products SET price = price + 1; DELETE FROM raw.customers WHERE id % 3 = 0",
+];
+
+type Rows = Vec<Vec<Option<String>>>;
+
+/// A question to a cube, and the same over the tables.
+struct Question {
+    cube: String,
+    tables: String,
+}
+
+fn questions() -> Vec<Question> {
+    let statement = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with("--"));
+        lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+    };
+    let pairs = QUESTIONS.split("\n\n").map(|block| {
+        let statements: Vec<String> =
+            block.split(";\n").map(|text| statement(text.trim_end_matches([';', '\n']))).collect();
+        let statements: Vec<String> = statements.into_iter().filter(|text| !text.is_empty()).collect();
+        let [cube, tables] = <[String; 2]>::try_from(statements).unwrap_or_else(|all| panic!("not a pair: {all:?}"));
+        Question { cube, tables }
+    });
+    pairs.collect()
+}
+
+/// The rows in an order of their own, with numbers as short as they can be printed: how many digits an average has is not the question.
+fn rows(wire: &mut Wire, sql: &str) -> Rows {
+    let shortened = |text: String| match text.contains('.') && text.parse::<f64>().is_ok() {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    };
+    let mut rows = wire.rows(sql).unwrap_or_else(|error| panic!("{error}\n{sql}"));
+    rows.iter_mut().flatten().for_each(|cell| *cell = cell.take().map(shortened));
+    rows.sort();
+    rows
+}
+
+fn server() -> (Server, Wire) {
+    let server = Server::start().expect("a server");
+    let mut wire = Wire::start(server.sql_addr(), "materialize", "materialize").expect("a session");
+    wire.execute(TABLES).expect("the tables");
+    wire.execute(&format!("CREATE SEMANTIC MODEL shop AS $${MODEL}$$")).expect("the model");
+    (server, wire)
+}
+
+/// What is said of a statement that fails: SQLSTATE, message and hint.
+fn refusal(wire: &mut Wire, sql: &str) -> String {
+    let messages = wire.query(sql).expect("an answer");
+    let error = messages.iter().find_map(Message::error).unwrap_or_else(|| panic!("it was not refused: {sql}"));
+    [error.code, error.message, error.detail.unwrap_or_default(), error.hint.unwrap_or_default()].join(" | ")
+}
+
+#[test]
+fn cubes_answer_as_their_tables_do() {
+    let (_server, mut wire) = server();
+    let questions = questions();
+    assert!(questions.len() >= 30);
+    let mut maintained = Vec::new();
+    for (at, Question { cube, .. }) in questions.iter().enumerate() {
+        // Names for columns that have none of their own.
+        let width = rows(&mut wire, cube).first().map_or(1, Vec::len);
+        let names: Vec<String> = (0..width).map(|column| format!("c{column}")).collect();
+        let create = format!("CREATE MATERIALIZED VIEW m{at} ({}) AS {cube}", names.join(", "));
+        match wire.sqlstate(&create).expect("an answer").as_deref() {
+            None => maintained.push(at),
+            // What the maintained path does not take, whatever it is over.
+            Some("0A000") => {}
+            Some(other) => panic!("{other}: {create}"),
+        }
+    }
+    assert!(maintained.len() >= 25, "{} of {} are maintained", maintained.len(), questions.len());
+    let mut answered = 0;
+    for change in std::iter::once(&"SELECT 1").chain(&CHANGES) {
+        wire.execute(change).expect("a change");
+        for (at, Question { cube, tables }) in questions.iter().enumerate() {
+            let expected = rows(&mut wire, tables);
+            answered += usize::from(!expected.is_empty());
+            assert_eq!(rows(&mut wire, cube), expected, "after {change}:\n{cube}");
+            if maintained.contains(&at) {
+                let found = rows(&mut wire, &format!("SELECT * FROM m{at}"));
+                assert_eq!(found, expected, "maintained, after {change}:\n{cube}");
+            }
+        }
+    }
+    // That nothing is nothing says little.
+    assert!(answered >= 6 * questions.len(), "{answered}");
+}
+
+#[test]
+fn what_a_model_does_not_let_be_asked_is_refused_with_what_to_write() {
+    let (_server, mut wire) = server();
+    let refused = [
+        (
+            "SELECT AVG(total) FROM orders",
+            "42809 | measure aggregation type doesn't match: \"total\" is sum()",
+            "MEASURE(total)",
+        ),
+        ("SELECT COUNT(buyers) FROM orders", "42809", "MEASURE(buyers)"),
+        (
+            "SELECT MEASURE(status) FROM orders",
+            "42809 | the argument of MEASURE is no measure",
+            "declares as a measure",
+        ),
+        ("SELECT MEASURE(total + 1) FROM orders", "42809", "nothing around it"),
+        ("SELECT MEASURE(DISTINCT total) FROM orders", "0A000", ""),
+        ("SELECT MEASURE(total) OVER () FROM orders", "0A000", "sum(MEASURE(m)) OVER"),
+        (
+            "SELECT status, total FROM orders GROUP BY 1",
+            "42803 | column \"orders.total\" must appear",
+            "Write MEASURE(total).",
+        ),
+        ("SELECT status, MEASURE(count) FROM orders WHERE total > 5 GROUP BY 1", "42803 | measure \"total\"", "HAVING"),
+        ("SELECT total, MEASURE(count) FROM orders GROUP BY 1", "42803 | measure \"total\"", "sub-query"),
+        (
+            "SELECT MEASURE(o.total) FROM orders o JOIN raw.regions r ON o.total = 1",
+            "42803 | measure \"total\"",
+            "HAVING",
+        ),
+        (
+            "SELECT MEASURE(o.total), MEASURE(c.count) FROM orders o JOIN customers c ON o.city = c.city",
+            "42803",
+            "Declare a view",
+        ),
+        ("SELECT MEASURE(total) FROM (SELECT total FROM orders LIMIT 3) t", "42809", ""),
+        ("SELECT count(*) FROM sales GROUP BY city", "", ""),
+        ("SELECT status, MEASURE(total) FROM orders GROUP BY ROLLUP (status)", "0A000", "UNION ALL"),
+        ("SELECT lines FROM keyless", "42803", "primary_key"),
+        ("SELECT * FROM products", "42P01", ""),
+        ("SELECT id FROM orders", "42703", ""),
+        ("INSERT INTO orders (status) VALUES ('x')", "42809 | cannot change cube", ""),
+        ("CREATE INDEX i ON orders (status)", "42809", ""),
+        ("SELECT * FROM shop", "42809 | \"shop\" is a semantic model", ""),
+        ("SELECT * FROM orders FOR UPDATE", "42809", ""),
+    ];
+    for (sql, begins, ends) in refused {
+        if begins.is_empty() {
+            // The measure of that name.
+            wire.execute(sql).expect("a count");
+            continue;
+        }
+        let said = refusal(&mut wire, sql);
+        assert!(said.starts_with(begins) && said.contains(ends), "{sql}\n{said}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_model_is_said_and_what_it_needs_stays() {
+    let (_server, mut wire) = server();
+    let refused = [
+        ("CREATE SEMANTIC MODEL shop AS $$cubes: []$$", "42P07"),
+        (
+            "CREATE SEMANTIC MODEL again AS $$cubes: [{name: orders, sql_table: raw.orders}]$$",
+            "42P07 | relation \"orders\"",
+        ),
+        ("CREATE TABLE sales (a int)", "42P07"),
+        (
+            "CREATE SEMANTIC MODEL m AS $$cubes: [{name: c, sql_tabel: t}]$$",
+            "42P17 | the semantic model has 2 mistakes | model.yml:1:9",
+        ),
+        (
+            "CREATE SEMANTIC MODEL m AS $$cubes: [{name: c, sql_table: t}]$$",
+            "42P01 | relation \"t\" does not exist, at model.yml",
+        ),
+        (
+            "CREATE SEMANTIC MODEL m AS $$cubes: [{name: c, sql_table: raw.orders, measures: [{name: s, sql: statuss, type: sum}]}]$$",
+            "42703 | column \"statuss\" does not exist, at model.yml",
+        ),
+        (
+            "CREATE SEMANTIC MODEL m AS $$cubes: [{name: c, sql_table: raw.orders, measures: [{name: s, sql: status, type: sum}]}]$$",
+            "42883",
+        ),
+        (
+            "CREATE SEMANTIC MODEL m AS $$cubes: [{name: c, sql_table: raw.orders, dimensions: [{name: s, sql: status, type: time}]}]$$",
+            "42804",
+        ),
+        ("CREATE SEMANTIC MODEL m AS $$cubes: [{name: c, sql_table: orders}]$$", "0A000"),
+        (
+            "DROP TABLE raw.orders",
+            "2BP01 | cannot drop table raw.orders because other objects depend on it | semantic model shop",
+        ),
+        ("ALTER TABLE raw.orders DROP COLUMN amount", "2BP01 | cannot drop column amount"),
+        ("ALTER TABLE raw.orders ALTER COLUMN amount TYPE int8", "0A000"),
+        ("DROP TABLE orders", "42809"),
+        ("DROP VIEW orders", "42809"),
+        ("ALTER TABLE orders RENAME TO x", "42809"),
+        ("ALTER TABLE orders OWNER TO mz_system", "42809"),
+        ("DROP SEMANTIC MODEL nowhere", "42P01"),
+        ("ALTER SEMANTIC MODEL raw.orders AS $$cubes: []$$", "42809"),
+        ("GRANT SELECT ON shop TO mz_system", "42809"),
+    ];
+    for (sql, begins) in refused {
+        let said = refusal(&mut wire, sql);
+        assert!(said.starts_with(begins), "{sql}\n{said}");
+    }
+    // Names of what it reads, and columns beside those that it reads, may become others.
+    wire.execute("ALTER TABLE raw.orders RENAME COLUMN amount TO price").expect("it is renamed");
+    wire.execute("ALTER TABLE raw.orders ADD COLUMN quantity int").expect("it is added");
+    wire.execute("ALTER TABLE raw.orders RENAME TO placed").expect("it is renamed");
+    let total = "SELECT MEASURE(total), MEASURE(count) FROM orders";
+    let expected = rows(&mut wire, "SELECT sum(price), count(*) FROM raw.placed");
+    assert_eq!(rows(&mut wire, total), expected);
+}
+
+const TOTAL: &str = "SELECT MEASURE(total), MEASURE(count) FROM orders";
+const BY_STATUS: &str = "SELECT status, MEASURE(total) FROM orders GROUP BY 1";
+
+#[test]
+fn cubes_are_relations_of_the_catalog_with_privileges() {
+    let (mut server, mut wire) = server();
+    // As relations, with comments and privileges.
+    let column = "SELECT format_type(atttypid, atttypmod), col_description(attrelid, attnum), obj_description(attrelid, 'pg_class'), relkind \
+                  FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid WHERE relname = 'orders' AND attname = 'amount' AND relkind <> 'r'";
+    let found = rows(&mut wire, column);
+    let [row] = found.as_slice() else { panic!("{found:?}") };
+    let row: Vec<&str> = row.iter().map(|cell| cell.as_deref().expect("a text")).collect();
+    assert!(row[0].starts_with("numeric"), "{row:?}");
+    assert_eq!(row[1..], ["How much", "What customers have ordered", "v"]);
+    let sql = wire.rows("SHOW CREATE SEMANTIC MODEL shop").expect("a statement")[0][1].clone().expect("a text");
+    assert!(sql.starts_with("CREATE SEMANTIC MODEL materialize.public.shop AS '") && sql.contains("median"), "{sql}");
+
+    let mut system = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
+    system.execute("CREATE ROLE reader LOGIN").expect("a role");
+    let mut reader = Wire::start(server.sql_addr(), "reader", "materialize").expect("a session");
+    assert!(refusal(&mut reader, TOTAL).starts_with("42501"));
+    wire.execute("GRANT SELECT (status, total) ON orders TO reader").expect("granted");
+    // The tables are read by the rights of the model's owner.
+    reader.execute(BY_STATUS).expect("allowed");
+    assert!(refusal(&mut reader, TOTAL).starts_with("42501"));
+    assert!(refusal(&mut reader, "SELECT * FROM raw.orders").starts_with("42501"));
+    assert!(refusal(&mut reader, "DROP SEMANTIC MODEL shop").starts_with("42501"));
+
+    // Nothing is lost in a kill.
+    let expected = rows(&mut wire, TOTAL);
+    server.kill9().expect("it is killed");
+    server.restart().expect("it starts");
+    let mut wire = Wire::start(server.sql_addr(), "materialize", "materialize").expect("a session");
+    assert_eq!(rows(&mut wire, TOTAL), expected);
+    let mut reader = Wire::start(server.sql_addr(), "reader", "materialize").expect("a session");
+    reader.execute(BY_STATUS).expect("allowed");
+    assert_eq!(rows(&mut wire, "SHOW CREATE SEMANTIC MODEL shop")[0][1].as_deref(), Some(sql.as_str()));
+}
+
+#[test]
+fn a_model_is_altered_and_dropped() {
+    let (server, mut wire) = server();
+    let mut system = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
+    system.execute("CREATE ROLE reader LOGIN").expect("a role");
+    wire.execute("GRANT SELECT (status, total) ON orders TO reader").expect("granted");
+    wire.execute("CREATE VIEW over AS SELECT status, MEASURE(total) AS total FROM orders GROUP BY 1").expect("a view");
+    // Another one in its place: cubes that stay keep what was granted.
+    let other = "ALTER SEMANTIC MODEL shop AS FILE 'a.yml' $$cubes: [{name: orders, sql_table: raw.orders, refresh_key: {every: 1 hour}, \
+                 dimensions: [{name: status, sql: status, type: string}], measures: [{name: total, sql: amount * 2, type: sum}]}]$$, \
+                 FILE 'b.yml' $$views: [{name: more, cubes: [{join_path: orders, includes: \"*\"}]}]$$";
+    let said = refusal(&mut wire, other);
+    assert!(
+        said.starts_with("2BP01 | cannot change semantic model shop")
+            && said.contains("view over depends on cube orders"),
+        "{said}"
+    );
+    wire.execute("DROP VIEW over").expect("dropped");
+    let messages = wire.query(other).expect("an answer");
+    let notice = messages.iter().find_map(Message::notice).expect("a notice");
+    assert!(notice.message.contains("`refresh_key` has no effect"), "{notice}");
+    assert_eq!(wire.sqlstate("SELECT * FROM sales").expect("an answer").as_deref(), Some("42P01"));
+    let mut reader = Wire::start(server.sql_addr(), "reader", "materialize").expect("a session");
+    reader.execute(BY_STATUS).expect("allowed");
+    assert_eq!(
+        rows(&mut wire, "SELECT SUM(total) FROM more"),
+        rows(&mut wire, "SELECT sum(amount * 2) FROM raw.orders")
+    );
+
+    // In a transaction, and gone with its schema.
+    wire.execute("BEGIN; DROP SEMANTIC MODEL shop").expect("dropped");
+    wire.execute("ROLLBACK; SELECT MEASURE(total) FROM orders").expect("it is there");
+    wire.execute("CREATE SCHEMA s; CREATE SEMANTIC MODEL s.m AS $$cubes: [{name: c, sql_table: raw.items}]$$")
+        .expect("a model");
+    assert!(refusal(&mut wire, "DROP SCHEMA s").starts_with("2BP01"));
+    wire.execute("DROP SCHEMA s CASCADE; DROP SEMANTIC MODEL shop; DROP TABLE raw.orders").expect("dropped");
+    assert_eq!(wire.rows("SHOW SEMANTIC MODELS").expect("rows"), Rows::new());
+    wire.execute("CREATE TABLE orders (a int)").expect("the name is free");
+}
