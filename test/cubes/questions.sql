@@ -68,6 +68,18 @@ SELECT month, date_trunc('week', placed_at), MEASURE(count) FROM orders WHERE pl
 SELECT date_trunc('month', placed_at), date_trunc('week', placed_at), count(*)
 FROM raw.orders WHERE placed_at BETWEEN '2023-12-01' AND '2024-02-01' GROUP BY 1, 2;
 
+-- Buckets of the model's own.
+SELECT fiscal_year, fortnight, shift, sunday_week, MEASURE(count) FROM orders GROUP BY 1, 2, 3, 4;
+SELECT date_trunc('year', placed_at - interval '3 months') + interval '3 months',
+    date_bin('14 days', placed_at, timestamptz '2023-12-31 00:00+00'), date_bin('8 hours', placed_at, timestamptz '2001-02-03 06:00+00'),
+    date_trunc('week', placed_at + interval '1 day') - interval '1 day', count(*)
+FROM raw.orders GROUP BY 1, 2, 3, 4;
+
+SELECT five_months, MEASURE(count) FROM orders GROUP BY 1;
+SELECT (SELECT max(b) FROM (SELECT timestamptz '2023-01-31 06:00+00' + 5 * n * interval '1 month' AS b FROM generate_series(-9, 30) n) x WHERE b <= placed_at),
+    count(*)
+FROM raw.orders GROUP BY 1;
+
 -- Sub-queries around a cube keep its measures, as tools write them.
 SELECT date_trunc('quarter', "t"."placed_at") AS q, SUM("t"."total") AS s FROM (SELECT * FROM "orders") "t" WHERE "t"."status" = 'paid' GROUP BY 1;
 SELECT date_trunc('quarter', placed_at), sum(amount) FROM raw.orders WHERE status = 'paid' GROUP BY 1;

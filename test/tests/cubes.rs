@@ -8,6 +8,9 @@ const TABLES: &str = include_str!("../cubes/tables.sql");
 const MODEL: &str = include_str!("../cubes/shop.yml");
 const QUESTIONS: &str = include_str!("../cubes/questions.sql");
 
+const TENANTS: &str = include_str!("../cubes/tenants.sql");
+const TENANTS_MODEL: &str = include_str!("../cubes/tenants.yml");
+
 /// Into a bucket and a group that are there, into new ones, from one to another, out of a group that then is empty, and the largest.
 const CHANGES: [&str; 6] = [
     "INSERT INTO raw.orders VALUES (1001, 7, 'paid', 400, '2023-12-05 12:00+00'), (1002, 8, 'open', NULL, NULL)",
@@ -143,6 +146,7 @@ fn what_a_model_does_not_let_be_asked_is_refused_with_what_to_write() {
         ("SELECT count(*) FROM sales GROUP BY city", "", ""),
         ("SELECT status, MEASURE(total) FROM orders GROUP BY ROLLUP (status)", "0A000", "UNION ALL"),
         ("SELECT lines FROM keyless", "42803", "primary_key"),
+        ("SELECT MEASURE(month_to_date) FROM orders", "0A000 | the rolling window of measure \"month_to_date\"", ""),
         ("SELECT * FROM products", "42P01", ""),
         ("SELECT id FROM orders", "42703", ""),
         ("INSERT INTO orders (status) VALUES ('x')", "42809 | cannot change cube", ""),
@@ -296,4 +300,128 @@ fn a_model_is_altered_and_dropped() {
     wire.execute("DROP SCHEMA s CASCADE; DROP SEMANTIC MODEL shop; DROP TABLE raw.orders").expect("dropped");
     assert_eq!(wire.rows("SHOW SEMANTIC MODELS").expect("rows"), Rows::new());
     wire.execute("CREATE TABLE orders (a int)").expect("the name is free");
+}
+
+/// Roles, their groups, and which invoices each may see.
+const READERS: [(&str, &[&str], &str); 6] = [
+    ("amy", &["tenant_a"], "tenant = 'a'"),
+    ("bob", &["tenant_b"], "(tenant = 'b' OR amount > 900.5 AND note ILIKE '%50\\%\\_%') AND sent_at >= '2024-01-02'"),
+    ("eve", &["tenant_a", "named"], "tenant IN ('a', 'eve')"),
+    ("ann", &["named"], "tenant = 'ann'"),
+    ("max", &["boss", "tenant_a"], "true"),
+    // The policy is by something that nobody says here.
+    ("zoe", &["claimed"], "false"),
+];
+
+/// Questions, and the same over the invoices that the role may see.
+const SEEN: [(&str, &str); 12] = [
+    ("SELECT MEASURE(count), MEASURE(total) FROM invoices", "SELECT count(*), sum(amount) FROM i"),
+    ("SELECT tenant, MEASURE(count) FROM invoices GROUP BY 1", "SELECT tenant, count(*) FROM i GROUP BY 1"),
+    (
+        "SELECT tenant, amount, client FROM invoices",
+        "SELECT tenant, amount, name FROM i LEFT JOIN raw.clients c ON c.id = i.client_id",
+    ),
+    (
+        "SELECT amount, total FROM invoices WHERE tenant IS NOT NULL",
+        "SELECT amount, amount FROM i WHERE tenant IS NOT NULL",
+    ),
+    (
+        "SELECT clients_name, MEASURE(total), MEASURE(clients_count) FROM billing GROUP BY 1",
+        "SELECT name, sum(amount), count(DISTINCT c.id) FROM i LEFT JOIN raw.clients c ON c.id = i.client_id GROUP BY 1",
+    ),
+    (
+        "SELECT name, invoices_sent FROM clients",
+        "SELECT name, count(i.id) FROM raw.clients c LEFT JOIN i ON c.id = i.client_id GROUP BY c.id, name",
+    ),
+    ("SELECT name, notes FROM clients", "SELECT name, note FROM raw.clients c JOIN i ON c.id = i.client_id"),
+    ("SELECT MEASURE(billed) FROM clients", "SELECT sum(amount) FROM raw.clients c JOIN i ON c.id = i.client_id"),
+    (
+        "SELECT name, MEASURE(total) FROM notes GROUP BY 1",
+        "SELECT name, sum(amount) FROM raw.clients c JOIN i ON c.id = i.client_id WHERE name <> 'client 3' OR current_user = 'max' GROUP BY 1",
+    ),
+    (
+        "SELECT MEASURE(i.total) FROM invoices i JOIN clients c ON i.client = c.name OR true",
+        "SELECT CASE WHEN (SELECT count(*) FROM raw.clients) > 0 THEN sum(amount) END FROM i",
+    ),
+    (
+        "SELECT MEASURE(total) FILTER (WHERE tenant = 'c' OR true) FROM invoices WHERE true OR tenant = 'b'",
+        "SELECT sum(amount) FROM i",
+    ),
+    (
+        "SELECT count(*) FROM (SELECT tenant FROM invoices WHERE tenant = 'c' UNION ALL SELECT tenant FROM billing WHERE tenant = 'c') x",
+        "SELECT 2 * count(*) FROM i WHERE tenant = 'c'",
+    ),
+];
+
+#[test]
+fn nobody_sees_rows_of_others_through_a_cube() {
+    let server = Server::start().expect("a server");
+    let mut system = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
+    system.execute(TENANTS).expect("the tables");
+    system.execute(&format!("CREATE SEMANTIC MODEL tenants AS $${TENANTS_MODEL}$$")).expect("the model");
+    system.execute("GRANT SELECT ON invoices, clients, billing, notes TO PUBLIC").expect("granted");
+    system.execute("GRANT CREATE ON SCHEMA public TO PUBLIC").expect("granted");
+    for group in ["tenant_a", "tenant_b", "boss", "named", "claimed"] {
+        system.execute(&format!("CREATE ROLE {group}")).expect("a role");
+    }
+    system.execute("CREATE ROLE nobody LOGIN; CREATE ROLE ghost LOGIN").expect("roles");
+    for (role, groups, condition) in READERS {
+        system.execute(&format!("CREATE ROLE {role} LOGIN; GRANT {} TO {role}", groups.join(", "))).expect("a role");
+        let mut wire = Wire::start(server.sql_addr(), role, "materialize").expect("a session");
+        for (cube, tables) in SEEN {
+            let tables = format!("WITH i AS (SELECT * FROM raw.invoices WHERE {condition}) {tables}");
+            let tables = tables.replace("current_user", &format!("'{role}'"));
+            assert_eq!(rows(&mut wire, cube), rows(&mut system, &tables), "{role}: {cube}");
+        }
+        // The same, prepared before the role is another one.
+        wire.execute("PREPARE p AS SELECT tenant, MEASURE(total) FROM invoices GROUP BY 1").expect("prepared");
+        let tables = format!("SELECT tenant, sum(amount) FROM raw.invoices WHERE {condition} GROUP BY 1");
+        assert_eq!(rows(&mut wire, "EXECUTE p"), rows(&mut system, &tables), "{role}");
+        if role == "max" {
+            wire.execute("SET ROLE tenant_a").expect("allowed");
+            let own = "SELECT tenant, sum(amount) FROM raw.invoices WHERE tenant = 'a' GROUP BY 1";
+            assert_eq!(rows(&mut wire, "EXECUTE p"), rows(&mut system, own));
+            wire.execute("RESET ROLE").expect("its own");
+        }
+        // A view shows its owner's rows, maintained or not.
+        wire.execute(&format!("CREATE VIEW v_{role} AS SELECT tenant, MEASURE(total) AS t FROM invoices GROUP BY 1"))
+            .expect("a view");
+        wire.execute(&format!(
+            "CREATE MATERIALIZED VIEW m_{role} AS SELECT tenant, MEASURE(total) AS t FROM invoices GROUP BY 1"
+        ))
+        .expect("a view");
+        for view in ["v", "m"] {
+            assert_eq!(
+                rows(&mut system, &format!("SELECT * FROM {view}_{role}")),
+                rows(&mut system, &tables),
+                "{role}"
+            );
+        }
+    }
+    // Without a group that a policy is for there is nothing to see, whichever way; nor members that a policy hides.
+    let mut nobody = Wire::start(server.sql_addr(), "nobody", "materialize").expect("a session");
+    for (sql, _) in SEEN.iter().filter(|(sql, _)| *sql != "SELECT name, MEASURE(count) FROM clients GROUP BY 1") {
+        let said = refusal(&mut nobody, sql);
+        assert!(said.starts_with("42501 | permission denied for cube \"invoices\""), "{sql}\n{said}");
+    }
+    nobody.execute("SELECT name, MEASURE(count) FROM clients GROUP BY 1").expect("no policy is in the way");
+    let mut amy = Wire::start(server.sql_addr(), "amy", "materialize").expect("a session");
+    for sql in [
+        "SELECT MEASURE(margin) FROM invoices",
+        "SELECT margin FROM billing",
+        "SELECT note FROM notes",
+        "SELECT * FROM invoices",
+    ] {
+        assert!(refusal(&mut amy, sql).starts_with("42501"), "{sql}");
+    }
+    // What is granted and taken away counts at once.
+    let before = rows(&mut amy, "SELECT MEASURE(count) FROM invoices");
+    system.execute("GRANT boss TO amy").expect("granted");
+    assert_eq!(
+        rows(&mut amy, "SELECT MEASURE(count) FROM invoices"),
+        rows(&mut system, "SELECT count(*) FROM raw.invoices")
+    );
+    system.execute("REVOKE boss FROM amy").expect("revoked");
+    assert_eq!(rows(&mut amy, "SELECT MEASURE(count) FROM invoices"), before);
+    assert!(refusal(&mut amy, "SET ROLE boss").starts_with("42501"));
 }

@@ -10,4 +10,5 @@ pub mod model;
 pub mod operator;
 pub mod query;
 pub mod report;
+pub mod security;
 pub mod text;

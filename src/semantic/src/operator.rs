@@ -59,6 +59,19 @@ impl Operator {
         OPERATORS.iter().find(|(known, _)| *known == name).map(|(_, operator)| *operator)
     }
 
+    /// Whether its values are dates.
+    pub fn is_of_dates(self) -> bool {
+        matches!(
+            self,
+            Operator::InDateRange
+                | Operator::NotInDateRange
+                | Operator::BeforeDate
+                | Operator::BeforeOrOnDate
+                | Operator::AfterDate
+                | Operator::AfterOrOnDate
+        )
+    }
+
     /// Whether it says something without values.
     pub fn is_unary(self) -> bool {
         matches!(self, Operator::Set | Operator::NotSet)

@@ -62,6 +62,7 @@ use repr::sqlstate::SqlState;
 use repr::{PgType, RelationDesc};
 pub use resolver::{BindModel, ResolvedTable, TableResolver};
 use scope::{Clause, Frame, Scope, ScopeColumn};
+use semantic::security::Security;
 use sql_functions::TypedExpr;
 use sqlparser::ast;
 use std::collections::{HashMap, HashSet};
@@ -113,6 +114,8 @@ pub struct Binder<'a> {
     /// Whether cubes are read, and which columns of the plan are measures of them.
     has_cubes: bool,
     measures: cube::Measures,
+    /// Who asks, in what stands in the place of cubes; nobody where a model is only looked at.
+    security: Option<Arc<Security>>,
     /// How many queries are being bound, each in the one before it.
     queries: usize,
     depth: usize,
@@ -232,6 +235,7 @@ impl<'a> Binder<'a> {
             alone: Vec::new(),
             has_cubes: false,
             measures: cube::Measures::new(),
+            security: None,
             queries: 0,
             depth: 0,
             copies: 1,

@@ -5,6 +5,7 @@ use crate::model::cube::Cube;
 use crate::model::dimension::Dimension;
 use crate::model::measure::Measure;
 use crate::model::member::{Described, Segment, Visibility};
+use crate::model::policy::Policy;
 use crate::report::Report;
 
 /// A cube or a view as queries see it.
@@ -13,6 +14,8 @@ pub struct Offer<'m> {
     pub described: &'m Described,
     /// The cube from which all joins begin.
     pub root: &'m Cube,
+    /// Whom its own policies let see what, beside those of the cubes that take part.
+    pub policies: &'m [Policy],
     /// In the order of the model. Those that clients do not see are not among them.
     pub members: Vec<Offered<'m>>,
 }
@@ -68,7 +71,8 @@ impl Model {
             })
         });
         let root = view.parts.first().and_then(|part| part.path.0.first()).and_then(|name| self.cube(name))?;
-        Some(Offer { described: &view.described, root, members: offered.collect() })
+        let policies = view.policies.as_slice();
+        Some(Offer { described: &view.described, root, policies, members: offered.collect() })
     }
 }
 
@@ -82,7 +86,8 @@ fn of_cube(cube: &Cube) -> Offer<'_> {
             member: visible(cube, described)?,
         })
     });
-    Offer { described: &cube.described, root: cube, members: offered.collect() }
+    // A cube takes part in what is asked of it.
+    Offer { described: &cube.described, root: cube, policies: &[], members: offered.collect() }
 }
 
 fn visible<'m>(cube: &'m Cube, described: &Described) -> Option<Member<'m>> {

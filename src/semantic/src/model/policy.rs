@@ -2,9 +2,11 @@
 
 use crate::model::fragment::{Path, read_path};
 use crate::operator::{OPERATORS, Operator};
+use crate::query::dates::Range;
 use crate::report::{Place, Report};
 use crate::text::fields::{Fields, Text};
 use crate::text::yaml::{Node, Value};
+use chrono_tz::Tz;
 
 /// What members of a group may see.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,6 +143,16 @@ impl RowFilter {
                 "a filter of this operator has no `values`"
             };
             report.problem(&node.place, message);
+            return None;
+        }
+        let is_date = |text: &String| Range::between_instants(&[text], Tz::UTC).is_ok();
+        let mut texts = values.iter().filter_map(|value| match value {
+            PolicyValue::Text(text) => Some(text),
+            PolicyValue::Null | PolicyValue::Claim(_) => None,
+        });
+        if operator.is_of_dates() && !texts.all(is_date) {
+            let hint = "a policy holds at any time: write `2024-01-31`, not `today`";
+            report.problem_with_hint(&node.place, "a value of this operator is no date", hint);
             return None;
         }
         Some(RowFilter::Member { place, member, operator, values })

@@ -6,6 +6,7 @@ use crate::query::dates::{Clock, Range};
 use crate::query::error::QueryError;
 use chrono::NaiveDateTime;
 use serde_json::{Map, Value};
+use std::fmt;
 
 /// A condition on members.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +21,7 @@ pub enum Filter {
 /// What is said of a member's value. What is NULL passes only where it is said so.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// One of them; NULL if one of them is.
+    /// One of them; NULL if one of them is. Nothing is one of none.
     Equals(Vec<Option<String>>),
     /// None of them; NULL passes unless one of them is.
     NotEquals(Vec<Option<String>>),
@@ -95,7 +96,7 @@ fn read_member(filter: &Map<String, Value>, whole: &Value, clock: Clock) -> Resu
     if values.is_empty() && !kind.is_unary() {
         return Err(QueryError::invalid(format!("Values required for filter: {whole}")));
     }
-    Ok(Filter::Member(name, condition(kind, values, clock, whole)?))
+    Ok(Filter::Member(name, Condition::new(kind, values, clock, whole)?))
 }
 
 /// A value as text: what it is compared with decides what it is.
@@ -108,49 +109,52 @@ fn read_value(value: &Value) -> Result<Option<String>, QueryError> {
     }
 }
 
-fn condition(
-    operator: Operator,
-    values: Vec<Option<String>>,
-    clock: Clock,
-    whole: &Value,
-) -> Result<Condition, QueryError> {
-    let texts = |values: Vec<Option<String>>| {
-        let texts: Option<Vec<String>> = values.into_iter().collect();
-        texts.ok_or_else(|| QueryError::invalid(format!("null is nothing to compare with: {whole}")))
-    };
-    let one = |values: Vec<Option<String>>| match texts(values)?.as_slice() {
-        [one] => Ok(one.clone()),
-        _ => Err(QueryError::invalid(format!("one value is compared with: {whole}"))),
-    };
-    let range = |values: Vec<Option<String>>| match texts(values)?.as_slice() {
-        [words] => Range::in_words(words, clock),
-        ends => Range::between_instants(&ends.iter().map(String::as_str).collect::<Vec<_>>(), clock.zone),
-    };
-    // A date is a day: before it is before its beginning, and after it after its end.
-    let day = |values: Vec<Option<String>>| {
-        let text = one(values)?;
-        Range::between_instants(&[&text], clock.zone).or_else(|_| Range::in_words(&text, clock))
-    };
-    Ok(match operator {
-        Operator::Equals => Condition::Equals(values),
-        Operator::NotEquals => Condition::NotEquals(values),
-        Operator::Contains => Condition::Contains(texts(values)?, Placement::Anywhere),
-        Operator::NotContains => Condition::NotContains(texts(values)?, Placement::Anywhere),
-        Operator::StartsWith => Condition::Contains(texts(values)?, Placement::Start),
-        Operator::NotStartsWith => Condition::NotContains(texts(values)?, Placement::Start),
-        Operator::EndsWith => Condition::Contains(texts(values)?, Placement::End),
-        Operator::NotEndsWith => Condition::NotContains(texts(values)?, Placement::End),
-        Operator::Gt => Condition::Greater(one(values)?),
-        Operator::Gte => Condition::GreaterOrEqual(one(values)?),
-        Operator::Lt => Condition::Less(one(values)?),
-        Operator::Lte => Condition::LessOrEqual(one(values)?),
-        Operator::Set => Condition::IsSet,
-        Operator::NotSet => Condition::IsNotSet,
-        Operator::InDateRange => Condition::In(range(values)?),
-        Operator::NotInDateRange => Condition::NotIn(range(values)?),
-        Operator::BeforeDate => Condition::Before(day(values)?.from),
-        Operator::BeforeOrOnDate => Condition::Before(day(values)?.until()),
-        Operator::AfterDate => Condition::From(day(values)?.until()),
-        Operator::AfterOrOnDate => Condition::From(day(values)?.from),
-    })
+impl Condition {
+    /// What an operator says with some values; `whole` is for errors.
+    pub fn new(
+        operator: Operator,
+        values: Vec<Option<String>>,
+        clock: Clock,
+        whole: &dyn fmt::Display,
+    ) -> Result<Condition, QueryError> {
+        let texts = |values: Vec<Option<String>>| {
+            let texts: Option<Vec<String>> = values.into_iter().collect();
+            texts.ok_or_else(|| QueryError::invalid(format!("null is nothing to compare with: {whole}")))
+        };
+        let one = |values: Vec<Option<String>>| match texts(values)?.as_slice() {
+            [one] => Ok(one.clone()),
+            _ => Err(QueryError::invalid(format!("one value is compared with: {whole}"))),
+        };
+        let range = |values: Vec<Option<String>>| match texts(values)?.as_slice() {
+            [words] => Range::in_words(words, clock),
+            ends => Range::between_instants(&ends.iter().map(String::as_str).collect::<Vec<_>>(), clock.zone),
+        };
+        // A date is a day: before it is before its beginning, and after it after its end.
+        let day = |values: Vec<Option<String>>| {
+            let text = one(values)?;
+            Range::between_instants(&[&text], clock.zone).or_else(|_| Range::in_words(&text, clock))
+        };
+        Ok(match operator {
+            Operator::Equals => Condition::Equals(values),
+            Operator::NotEquals => Condition::NotEquals(values),
+            Operator::Contains => Condition::Contains(texts(values)?, Placement::Anywhere),
+            Operator::NotContains => Condition::NotContains(texts(values)?, Placement::Anywhere),
+            Operator::StartsWith => Condition::Contains(texts(values)?, Placement::Start),
+            Operator::NotStartsWith => Condition::NotContains(texts(values)?, Placement::Start),
+            Operator::EndsWith => Condition::Contains(texts(values)?, Placement::End),
+            Operator::NotEndsWith => Condition::NotContains(texts(values)?, Placement::End),
+            Operator::Gt => Condition::Greater(one(values)?),
+            Operator::Gte => Condition::GreaterOrEqual(one(values)?),
+            Operator::Lt => Condition::Less(one(values)?),
+            Operator::Lte => Condition::LessOrEqual(one(values)?),
+            Operator::Set => Condition::IsSet,
+            Operator::NotSet => Condition::IsNotSet,
+            Operator::InDateRange => Condition::In(range(values)?),
+            Operator::NotInDateRange => Condition::NotIn(range(values)?),
+            Operator::BeforeDate => Condition::Before(day(values)?.from),
+            Operator::BeforeOrOnDate => Condition::Before(day(values)?.until()),
+            Operator::AfterDate => Condition::From(day(values)?.until()),
+            Operator::AfterOrOnDate => Condition::From(day(values)?.from),
+        })
+    }
 }

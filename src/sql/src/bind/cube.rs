@@ -19,11 +19,14 @@
 mod answer;
 mod around;
 mod ask;
+mod buckets;
 pub(super) mod describe;
 mod expand;
+mod filter;
 mod groups;
 mod instances;
 mod measure;
+mod policies;
 mod sub_query;
 
 pub(super) use measure::MEASURE;

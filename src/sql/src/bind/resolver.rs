@@ -7,6 +7,7 @@ use engine::Read;
 use engine::error::SqlError;
 use pgrepr::options::Locale;
 use repr::{GlobalId, Reg, RelationDesc};
+use semantic::security::Security;
 use sql_syntax::names::FullName;
 use std::sync::Arc;
 
@@ -63,6 +64,11 @@ pub trait TableResolver: Send + Sync {
     /// Lets the names in a cube's model be bound: calls back with what they stand for, by the rights of the model's owner.
     fn in_model(&self, cube: GlobalId, _bind: BindModel<'_>) -> Result<(), SqlError> {
         Err(SqlError::internal(format!("{cube} is no cube")))
+    }
+
+    /// Who asks, for the policies of cubes.
+    fn security(&self) -> Security {
+        Security::default()
     }
 
     /// The oid of the object that `text` names, for a constant cast to an alias of `oid` (numbers have been handled).

@@ -4,7 +4,7 @@
 //! is known, inlines views by planning their text in the scope in which they were created, and records what was used.
 
 use super::privileges::{Right, check_columns, check_schema};
-use super::{DefContext, ItemKind, ItemRef, ModelDef, PlanContext, ViewDef, ViewRead};
+use super::{DefContext, ItemKind, ItemRef, ModelDef, PlanContext, RoleRef, ViewDef, ViewRead};
 use crate::bind::{self, BindModel, CubeRef, ModelTypes, Params, PlannedQuery, ResolvedTable, TableResolver};
 use crate::names::{is_temporary, resolve_item, resolve_schema, unknown_relation};
 use crate::row_locks::RowLocks;
@@ -16,6 +16,7 @@ use engine::names::{ObjectKind, Privilege, RoleId, Scope};
 use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, PgType, Reg, RelationDesc};
+use semantic::security::Security;
 use sql_syntax::names::Name;
 use sql_syntax::types::from_ast;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,8 @@ pub(super) struct Resolver<'a> {
     scope: Scope<'a>,
     /// Where the names were written, if they are not the statement's own.
     within: Option<&'a DefContext>,
+    /// Who reads: the statement's role, or the owner of what the names are in.
+    role: RoleId,
     /// Whose rights are checked; nobody's where they were checked before, or are not what decides.
     reader: Option<RoleId>,
     /// A relation that may be scanned without SELECT: what an UPDATE or DELETE changes. What it reads of it is for
@@ -68,7 +71,16 @@ impl Dependencies {
 
     /// A resolver that asks nobody for rights: for what is planned once more, or for the system's own purposes.
     pub(super) fn trusted<'a>(&'a self, ctx: &'a PlanContext<'a>) -> Resolver<'a> {
-        Resolver { ctx, scope: ctx.scope(), within: None, reader: None, exempt: None, used: &self.0, depth: 0 }
+        Resolver {
+            ctx,
+            scope: ctx.scope(),
+            within: None,
+            role: ctx.role,
+            reader: None,
+            exempt: None,
+            used: &self.0,
+            depth: 0,
+        }
     }
 
     /// Records a relation that is used but not through a name in a query.
@@ -152,6 +164,7 @@ impl<'a> Resolver<'a> {
                 temporary: None,
             },
             within: Some(context),
+            role: owner,
             reader: self.reader.map(|_| owner),
             exempt: None,
             used: self.used,
@@ -258,6 +271,17 @@ impl TableResolver for Resolver<'_> {
         };
         let (owner, model) = self.model(cube.model)?;
         bind(&self.inside(&model.context, owner)?)
+    }
+
+    /// Over SQL the security context is the role: its name, and the roles that it is a member of.
+    fn security(&self) -> Security {
+        let is_in = |role: &Arc<RoleRef>| self.ctx.catalog.is_member(self.role, role.id);
+        let groups: BTreeSet<String> =
+            self.ctx.catalog.roles().iter().filter(|role| is_in(role)).map(|role| role.name.clone()).collect();
+        let own = self.ctx.catalog.role(self.role).map(|role| role.name.clone());
+        let claims = [("role", serde_json::json!(own)), ("groups", serde_json::json!(groups))];
+        let claims = claims.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Security { groups, claims }
     }
 
     fn check_reads(&self, reads: &[Read]) -> Result<(), SqlError> {

@@ -4,6 +4,7 @@ use super::ask::{Ask, columns_in};
 use super::groups::{Grouped, Part, Rows};
 use super::instances::{At, Instances, Leaf, ROOT};
 use super::measure::measured;
+use super::policies::Seen;
 use super::{CubeScan, refused};
 use crate::bind::Binder;
 use crate::bind::aggregate::count_star;
@@ -11,12 +12,13 @@ use arrow::datatypes::Field;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 use engine::error::SqlError;
 use engine::rewrite::collect;
 use repr::RelationDesc;
 use semantic::model::measure::MeasureKind;
-use semantic::model::offer::{Member, Offer};
+use semantic::model::offer::{Member, Offer, Offered};
+use semantic::query::Name;
 use sql_functions::TypedExpr;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,6 +32,9 @@ pub(super) struct Asked<'b, 't, 'm> {
     offer: Offer<'m>,
     desc: Arc<RelationDesc>,
     pub(super) rows: Rows,
+    /// Members that the query names: of which instance, and as the cube or view calls them.
+    seen: Seen,
+    names: BTreeSet<String>,
 }
 
 /// The plan that answers a question.
@@ -39,7 +44,9 @@ pub(super) fn answer(binder: &mut Binder<'_>, ask: &Ask) -> Result<LogicalPlan, 
         asked.use_columns(expr)?;
     }
     let calls = ask.calls.iter().map(|call| asked.call(call)).collect::<Result<Vec<_>, _>>()?;
-    let part = asked.grouped(&ask.keys, &ask.conditions, &calls)?;
+    let mut conditions = ask.conditions.clone();
+    conditions.extend(asked.policies()?);
+    let part = asked.grouped(&ask.keys, &conditions, &calls)?;
     let exprs = part.keys.iter().cloned().chain(calls.iter().map(|call| part.over(call)));
     under_names(part.plan.clone(), exprs.collect(), &ask.schema)
 }
@@ -56,17 +63,19 @@ pub(super) fn rows(
     let dimensions = asked.dimensions(used)?;
     let measures: Vec<&String> = used.iter().filter(|name| asked.is_measure(name)).collect();
     let Some(first) = measures.first() else {
-        return Ok(asked.rows_with_key(&dimensions, None)?.0);
+        let conditions = asked.policies()?;
+        return Ok(asked.rows_with_key(&dimensions, &conditions, None)?.0);
     };
     let mut values = Vec::with_capacity(measures.len());
     for name in &measures {
         values.push(asked.measure(name)?);
     }
+    let conditions = asked.policies()?;
     let mut keys = dimensions.clone();
     for at in asked.tree(&dimensions, None)? {
         keys.extend(asked.instances.key_of_rows(at, first)?.into_iter().map(|part| part.expr));
     }
-    let part = asked.grouped(&keys, &[], &values)?;
+    let part = asked.grouped(&keys, &conditions, &values)?;
     let mut known: Vec<(Expr, Expr)> = dimensions.iter().cloned().zip(part.keys.iter().cloned()).collect();
     let measures = measures.iter().map(|name| Expr::Column(asked.column(name)));
     known.extend(measures.zip(&values).map(|(name, value)| (name, part.over(value))));
@@ -81,7 +90,8 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         let offer = model.offer(&scan.cube.name).ok_or_else(missing)?;
         let instances = Instances::new(binder, model, offer.root)?;
         let rows = Rows { qualifier: qualifier.to_owned(), ..Rows::default() };
-        Ok(Asked { instances, offer, desc: Arc::clone(&scan.desc), rows })
+        let (seen, names) = (Seen::new(), BTreeSet::new());
+        Ok(Asked { instances, offer, desc: Arc::clone(&scan.desc), rows, seen, names })
     }
 
     fn is_own(&self, column: &Column) -> bool {
@@ -105,9 +115,9 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         Ok(columns.into_iter().map(Expr::Column).collect())
     }
 
-    /// The instances that dimensions need, and one more.
-    fn tree(&self, dimensions: &[Expr], more: Option<At>) -> Result<BTreeSet<At>, SqlError> {
-        let used = dimensions.iter().flat_map(|expr| self.rows.used_by(&self.instances, expr));
+    /// The instances that expressions need, and one more.
+    fn tree(&self, exprs: &[Expr], more: Option<At>) -> Result<BTreeSet<At>, SqlError> {
+        let used = exprs.iter().flat_map(|expr| self.rows.used_by(&self.instances, expr));
         self.instances.tree(ROOT, used.chain(more).collect::<BTreeSet<At>>())
     }
 
@@ -115,10 +125,15 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
     pub(super) fn rows_with_key(
         &mut self,
         dimensions: &[Expr],
+        conditions: &[Expr],
         owner: Option<At>,
     ) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
-        let tree = self.tree(dimensions, owner)?;
-        let plan = self.rows.of(&self.instances, &tree)?;
+        let needed: Vec<Expr> = dimensions.iter().chain(conditions).cloned().collect();
+        let tree = self.tree(&needed, owner)?;
+        let mut plan = self.rows.of(&self.instances, &tree)?;
+        for condition in conditions {
+            plan = LogicalPlan::Filter(Filter::try_new(condition.clone(), Arc::new(plan))?);
+        }
         let known: Vec<(Expr, Expr)> = dimensions.iter().map(|expr| (expr.clone(), expr.clone())).collect();
         let (exprs, schema) = self.scan_columns(&known)?;
         let mut exprs = named(exprs, &schema);
@@ -169,11 +184,36 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         if matches!(offered.member, Member::Measure(_)) {
             return Err(no_value_of_a_row(&column.name));
         }
-        let at = self.instances.along(&offered.path)?;
-        let value = self.instances.member(at, offered.member)?;
+        let value = self.value(&offered)?;
         let value = self.stored(&column.name, value)?;
         self.rows.members.insert(column.name.clone(), value);
         Ok(())
+    }
+
+    /// A member that the query names.
+    fn value(&mut self, offered: &Offered<'m>) -> Result<TypedExpr, SqlError> {
+        let at = self.instances.along(&offered.path)?;
+        self.seen.entry(at).or_default().insert(offered.member.described().name.clone());
+        self.names.insert(offered.name.clone());
+        let value = self.instances.member(at, offered.member)?;
+        self.instances.check_no_window()?;
+        Ok(value)
+    }
+
+    /// What policies demand of the rows.
+    pub(super) fn policies(&mut self) -> Result<Vec<Expr>, SqlError> {
+        let Asked { instances, offer, names, .. } = self;
+        let value = &mut |instances: &mut Instances<'b, 't, 'm>, name: &Name| {
+            let missing = || SqlError::internal(format!("a policy is about {name}, which is no member"));
+            let offered = offer.member(&name.member).ok_or_else(missing)?;
+            let at = instances.along(&offered.path)?;
+            instances.member(at, offered.member)
+        };
+        let members: Vec<&str> = names.iter().map(String::as_str).collect();
+        let own = instances.demanded(offer.policies, &offer.described.name, &members, value)?;
+        let mut conditions = self.instances.policies(&self.seen)?;
+        conditions.extend(own);
+        Ok(conditions)
     }
 
     /// A member as the catalog's column has it.
@@ -192,8 +232,7 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
     pub(super) fn measure(&mut self, name: &str) -> Result<Expr, SqlError> {
         let missing = || SqlError::internal(format!("the cube has no member \"{name}\""));
         let offered = self.offer.member(name).ok_or_else(missing)?.clone();
-        let at = self.instances.along(&offered.path)?;
-        let value = self.instances.member(at, offered.member)?;
+        let value = self.value(&offered)?;
         Ok(self.stored(name, value)?.expr)
     }
 

@@ -46,6 +46,7 @@ pub(super) fn around(binder: &mut Binder<'_>, aggregate: &Aggregate, inside: &In
         });
     }
     let leaves = asked.leaves_in(&values)?;
+    let conditions = asked.policies()?;
     let is_plain =
         |leaf: &Leaf| plain.iter().any(|plain| plain.try_as_col().is_some_and(|name| name.name == leaf.name));
     let mut by_owner: BTreeMap<Option<At>, Vec<&Leaf>> = BTreeMap::new();
@@ -54,7 +55,7 @@ pub(super) fn around(binder: &mut Binder<'_>, aggregate: &Aggregate, inside: &In
     }
     let mut all: Option<Part> = None;
     for (owner, leaves) in by_owner {
-        let (rows, parts) = asked.rows_with_key(&dimensions, owner)?;
+        let (rows, parts) = asked.rows_with_key(&dimensions, &conditions, owner)?;
         let carried = carried(&aggregate.input, &inside.qualifier, &(rows, parts));
         let Some((plan, parts)) = carried? else {
             return Err(refused(

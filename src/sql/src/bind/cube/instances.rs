@@ -20,7 +20,6 @@ use semantic::model::Model;
 use semantic::model::cube::{Cube, Relationship, Source};
 use semantic::model::dimension::{Dimension, DimensionValue, Label};
 use semantic::model::fragment::{Fragment, Path, marker};
-use semantic::model::interval::Unit;
 use semantic::model::measure::{Measure, MeasureKind};
 use semantic::model::member::Segment;
 use semantic::model::offer::Member;
@@ -43,6 +42,8 @@ pub(super) struct Instances<'b, 't, 'm> {
     model: &'m Model,
     all: Vec<Instance<'m>>,
     leaves: Vec<Leaf>,
+    /// A measure that was bound, and is over a window around each bucket of time.
+    rolling: Option<&'m Measure>,
 }
 
 /// A cube at the end of a path of joins.
@@ -70,7 +71,7 @@ pub(super) struct Leaf {
 
 impl<'b, 't, 'm> Instances<'b, 't, 'm> {
     pub(super) fn new(binder: &'b mut Binder<'t>, model: &'m Model, root: &'m Cube) -> Result<Self, SqlError> {
-        let mut instances = Instances { binder, model, all: Vec::new(), leaves: Vec::new() };
+        let mut instances = Instances { binder, model, all: Vec::new(), leaves: Vec::new(), rolling: None };
         instances.add(root, None)?;
         Ok(instances)
     }
@@ -226,6 +227,7 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
             return Ok(known.clone());
         }
         let cube = self.all[at].cube;
+        self.rolling = self.rolling.or_else(|| measure.rolling_window.as_ref().map(|_| measure));
         let value = match (&measure.sql, measure.kind) {
             (Some(sql), kind) if !kind.is_aggregate() => self.value(at, sql, Clause::Select)?,
             _ => self.aggregate(at, measure).map_err(|error| located(error, cube, &measure.described.place))?,
@@ -270,7 +272,8 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
             _ if value.is_none() => "count(*)",
             _ => "count(value)",
         };
-        self.template(call, value.transpose()?, Clause::Select)
+        let value = value.transpose()?.map(|value| ("value", value));
+        self.template(call, value.as_slice())
     }
 
     /// Error 42803: rows of a cube cannot be told apart.
@@ -385,33 +388,26 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
     }
 
     /// A time dimension cut off to a bucket.
-    fn bucket(&mut self, at: At, dimension: &'m Dimension, bucket: Bucket<'m>) -> Result<TypedExpr, SqlError> {
+    pub(super) fn bucket(
+        &mut self,
+        at: At,
+        dimension: &'m Dimension,
+        bucket: Bucket<'m>,
+    ) -> Result<TypedExpr, SqlError> {
         let value = self.dimension(at, dimension)?;
-        let template = match bucket {
-            Bucket::Unit(unit) => match unit {
-                Unit::Second => "date_trunc('second', value)",
-                Unit::Minute => "date_trunc('minute', value)",
-                Unit::Hour => "date_trunc('hour', value)",
-                Unit::Day => "date_trunc('day', value)",
-                Unit::Week => "date_trunc('week', value)",
-                Unit::Month => "date_trunc('month', value)",
-                Unit::Quarter => "date_trunc('quarter', value)",
-                Unit::Year => "date_trunc('year', value)",
-            },
-            Bucket::Own(own) => {
-                let error = SqlError::unsupported(format!("granularity \"{}\" in a query", own.name));
-                return Err(located(error, self.all[at].cube, &own.place));
-            }
+        let place = match bucket {
+            Bucket::Own(own) => &own.place,
+            Bucket::Unit(_) => &dimension.described.place,
         };
-        self.template(template, Some(value), Clause::Expression)
+        self.cut_off(value, bucket).map_err(|error| located(error, self.all[at].cube, place))
     }
 
-    /// An expression over a value that is called `value` in it.
-    fn template(&mut self, sql: &'static str, value: Option<TypedExpr>, clause: Clause) -> Result<TypedExpr, SqlError> {
+    /// An expression over values under the names by which it calls them.
+    pub(super) fn template(&mut self, sql: &'static str, values: &[(&str, TypedExpr)]) -> Result<TypedExpr, SqlError> {
         let expr = sql_syntax::parser::parse_expr(sql)?;
-        let columns = value.into_iter().map(|value| ScopeColumn::new(None, "value".to_owned(), value)).collect();
-        let scope = Scope { columns };
-        self.binder.expr(&expr, &Cx::new(&Frame { scope: &scope, outer: None }, clause))
+        let column = |(name, value): &(&str, TypedExpr)| ScopeColumn::new(None, (*name).to_owned(), value.clone());
+        let scope = Scope { columns: values.iter().map(column).collect() };
+        self.binder.expr(&expr, &Cx::new(&Frame { scope: &scope, outer: None }, Clause::Select))
     }
 
     /// The key by which rows of an instance are told apart. Error 42803.
@@ -425,7 +421,7 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
 
     /// The key of an instance that is a cube with rows of its own; nothing of a sub-query, which has one row for each of its cube's.
     pub(super) fn key_of_rows(&mut self, at: At, asked: &str) -> Result<Vec<TypedExpr>, SqlError> {
-        if self.all[at].columns.is_empty() { Ok(Vec::new()) } else { self.key(at, asked) }
+        if self.has_rows(at) { self.key(at, asked) } else { Ok(Vec::new()) }
     }
 
     /// The instances whose columns are in an expression.
@@ -483,6 +479,26 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
             });
         }
         plan.ok_or_else(|| SqlError::internal("a tree has a root"))
+    }
+
+    /// Error 0A000: a measure was bound that has no value for a group alone.
+    pub(super) fn check_no_window(&self) -> Result<(), SqlError> {
+        self.rolling.map_or(Ok(()), |measure| {
+            Err(SqlError::unsupported(format!(
+                "the rolling window of measure \"{}\" in a query",
+                measure.described.name
+            )))
+        })
+    }
+
+    /// How many take part.
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether it is a cube, and no sub-query beside one.
+    pub(super) fn has_rows(&self, at: At) -> bool {
+        !self.all[at].columns.is_empty()
     }
 
     /// The cube of an instance.

@@ -1,7 +1,8 @@
 //! Dimensions that are measures of other cubes, for each row of their own.
 
 use super::groups::{Grouped, Rows};
-use super::instances::{At, Instances, ROOT, equal};
+use super::instances::{At, Instances, Leaf, ROOT, equal};
+use super::policies::Seen;
 use crate::bind::columns::alias_plan;
 use crate::bind::scope::Clause;
 use datafusion::common::Column;
@@ -19,11 +20,14 @@ impl<'m> Instances<'_, '_, 'm> {
         let own_key = self.key(at, &sql.text)?;
         let mut apart = Instances::new(self.binder, model, cube)?;
         let value = apart.value(ROOT, sql, Clause::Select)?;
+        apart.check_no_window()?;
         let value = apart.binder.coercer.settle(value)?;
         let over_leaves = apart.over_leaves(ROOT, value.expr.clone(), &sql.text, &sql.place)?;
         let key: Vec<Expr> = apart.key(ROOT, &sql.text)?.into_iter().map(|part| part.expr).collect();
         let rows = Rows::default();
-        let leaves = apart.leaves().to_vec();
+        // A row of the cube stays, whatever of the others may be seen.
+        let filter = apart.policies(&Seen::new())?.into_iter().reduce(Expr::and);
+        let leaves = apart.leaves().iter().map(|leaf| Leaf { filter: filter.clone(), ..leaf.clone() }).collect();
         let part = Grouped { rows: &rows, keys: &key, conditions: &[], leaves }.plan(&mut apart)?;
         let mut exprs = Vec::with_capacity(key.len() + 1);
         let mut names = Vec::with_capacity(key.len());
