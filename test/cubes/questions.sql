@@ -120,6 +120,17 @@ SELECT status, sum(amount) FILTER (WHERE city = 'Bern'), count(*) FILTER (WHERE 
     sum(amount) FILTER (WHERE EXISTS (SELECT FROM raw.items i WHERE i.order_id = o.id AND product = 'nut'))
 FROM raw.orders o LEFT JOIN raw.customers c ON c.id = o.customer_id GROUP BY 1;
 
+-- Measures with a condition beside those without.
+SELECT MEASURE(customers_n), MEASURE(customers_n) FILTER (WHERE size = 'large'), MEASURE(customers_n) FILTER (WHERE status = 'paid') FROM sales;
+SELECT count(DISTINCT customer_id), count(DISTINCT customer_id) FILTER (WHERE amount > 500), count(DISTINCT customer_id) FILTER (WHERE status = 'paid')
+FROM raw.orders o WHERE customer_id IN (SELECT id FROM raw.customers);
+
+SELECT MEASURE(o.count), MEASURE(o.count) FILTER (WHERE r.region = 'west'), MEASURE(o.total) FILTER (WHERE r.region = 'middle')
+FROM orders o JOIN raw.regions r ON r.city = o.city;
+SELECT count(DISTINCT o.id), count(DISTINCT o.id) FILTER (WHERE region = 'west'),
+    (SELECT sum(amount) FROM raw.orders o JOIN raw.customers c ON c.id = o.customer_id WHERE city IN (SELECT city FROM raw.regions WHERE region = 'middle'))
+FROM raw.orders o JOIN raw.customers c ON c.id = o.customer_id JOIN raw.regions r USING (city);
+
 -- A dimension that is another cube's measure.
 SELECT orders_placed, is_good, MEASURE(count), MEASURE(credit), MEASURE(most_orders) FROM customers GROUP BY 1, 2;
 SELECT n, n > 2, count(*), sum(credit), max(n)
@@ -173,3 +184,64 @@ SELECT a.region, a.quantity, b.total FROM
 -- A cube without a key counts its rows, as long as no join multiplies them.
 SELECT product, MEASURE(lines) FROM keyless GROUP BY 1;
 SELECT product, count(*) FROM raw.items GROUP BY 1;
+
+-- The same in Cube's JSON: members of several cubes, filters, segments.
+SELECT * FROM cube_load('{"measures": ["orders.count", "orders.total", "items.quantity"], "dimensions": ["orders.status", "customers.city"]}');
+SELECT a.status, a.city, a.n, a.total, b.quantity FROM
+    (SELECT status, city, count(o.id) AS n, sum(amount) AS total FROM raw.orders o LEFT JOIN raw.customers c ON c.id = o.customer_id GROUP BY 1, 2) a
+    JOIN (SELECT status, city, sum(quantity) AS quantity FROM raw.orders o LEFT JOIN raw.customers c ON c.id = o.customer_id
+        LEFT JOIN raw.items i ON i.order_id = o.id GROUP BY 1, 2) b
+    ON a.status IS NOT DISTINCT FROM b.status AND a.city IS NOT DISTINCT FROM b.city;
+
+SELECT * FROM cube_load('{"measures": ["orders.count"], "timeDimensions": [{"dimension": "orders.placed_at", "granularity": "day", "dateRange": ["2024-03-08", "2024-03-12"]}], "timezone": "America/Los_Angeles"}');
+SELECT date_trunc('day', placed_at AT TIME ZONE 'America/Los_Angeles'), count(*) FROM raw.orders
+WHERE placed_at >= '2024-03-08 08:00+00' AND placed_at < '2024-03-13 07:00+00' GROUP BY 1;
+
+SELECT * FROM cube_load('{"measures": ["orders.total"], "timeDimensions": [{"dimension": "orders.placed_at", "granularity": "fiscal_year"}, {"dimension": "orders.placed_at", "dateRange": ["2024-01-01T06:00:00", "2024-05-10T17:59:59.999"]}], "timezone": "Asia/Kathmandu"}');
+SELECT date_trunc('year', t - interval '3 months') + interval '3 months', sum(amount)
+FROM (SELECT placed_at AT TIME ZONE 'Asia/Kathmandu' AS t, amount FROM raw.orders) x WHERE t >= '2024-01-01 06:00' AND t < '2024-05-10 18:00' GROUP BY 1;
+
+SELECT * FROM cube_load('{"dimensions": ["orders.status"], "measures": ["orders.total"], "filters": [{"member": "orders.status", "operator": "notEquals", "values": ["paid"]}, {"or": [{"member": "customers.city", "operator": "contains", "values": ["ER", "%"]}, {"member": "orders.amount", "operator": "gt", "values": ["900.5"]}]}, {"member": "orders.count", "operator": "gte", "values": ["2"]}], "segments": ["orders.is_large"]}');
+SELECT status, sum(amount) FROM raw.orders o LEFT JOIN raw.customers c ON c.id = o.customer_id
+WHERE (status <> 'paid' OR status IS NULL) AND (city ILIKE '%er%' OR city ILIKE '%\%%' OR amount > 900.5) AND amount > 500 GROUP BY 1 HAVING count(*) >= 2;
+
+SELECT * FROM cube_load('{"dimensions": ["orders.status"], "measures": ["orders.count"], "filters": [{"member": "customers.city", "operator": "equals", "values": ["Bern", null]}, {"member": "orders.amount", "operator": "set"}, {"member": "orders.placed_at", "operator": "notInDateRange", "values": ["2024-01-01", "2024-01-31"]}, {"member": "orders.status", "operator": "notStartsWith", "values": ["op"]}]}');
+SELECT status, count(*) FROM raw.orders o LEFT JOIN raw.customers c ON c.id = o.customer_id
+WHERE (city = 'Bern' OR city IS NULL) AND amount IS NOT NULL AND (placed_at < '2024-01-01' OR placed_at >= '2024-02-01' OR placed_at IS NULL)
+    AND (status NOT ILIKE 'op%' OR status IS NULL) GROUP BY 1;
+
+SELECT * FROM cube_load('{"dimensions": ["orders.status", "orders.amount", "items.product"], "ungrouped": true}');
+SELECT status, amount, product FROM raw.orders o LEFT JOIN raw.items i ON i.order_id = o.id;
+
+SELECT * FROM cube_load('{"dimensions": ["orders.status"], "measures": ["orders.total", "orders.count"], "ungrouped": true, "filters": [{"member": "orders.total", "operator": "lt", "values": ["100"]}]}');
+SELECT status, amount, 1 FROM raw.orders WHERE amount < 100;
+
+SELECT x."sales.status", "sales.received" FROM cube_load('{"dimensions": ["sales.status"], "measures": ["sales.received"]}') x JOIN (VALUES ('paid'), ('open')) v (s) ON x."sales.status" = v.s;
+SELECT status, sum(p.amount) FROM raw.orders o LEFT JOIN raw.payments p ON p.order_id = o.id WHERE status IN ('paid', 'open') GROUP BY 1;
+
+SELECT * FROM cube_load('{"measures": ["customers.count", "orders.count"]}');
+SELECT (SELECT count(*) FROM raw.customers c), (SELECT count(o.id) FROM raw.customers c JOIN raw.orders o ON o.customer_id = c.id);
+
+-- What only a lateral sub-query refers to; rows that a join has not found; constants; rows of a scalar sub-query.
+SELECT i.product FROM orders o, LATERAL (SELECT product FROM raw.items WHERE quantity = o.amount::int % 9) i;
+SELECT i.product FROM raw.orders o, LATERAL (SELECT product FROM raw.items WHERE quantity = o.amount::int % 9) i;
+
+SELECT x.n, MEASURE(total) FROM orders, LATERAL (SELECT count(*) AS n FROM raw.regions r WHERE r.city = orders.city) x GROUP BY 1;
+SELECT (SELECT count(*) FROM raw.regions r WHERE r.city = c.city), sum(amount) FROM raw.orders o LEFT JOIN raw.customers c ON c.id = o.customer_id GROUP BY 1;
+
+SELECT size, MEASURE(ones), MEASURE(stars), MEASURE(defaults), MEASURE(quantity) FROM sales GROUP BY 1;
+SELECT CASE WHEN amount > 500 THEN 'large' WHEN amount > 100 THEN 'middle' ELSE 'small' END, sum(CASE WHEN i.id IS NOT NULL THEN 1 END), count(i.id),
+    sum(CASE WHEN i.id IS NOT NULL THEN coalesce(quantity, 100) END), sum(quantity)
+FROM raw.orders o LEFT JOIN raw.items i ON i.order_id = o.id GROUP BY 1;
+
+SELECT MEASURE(with_nuts), MEASURE(count) FROM orders;
+SELECT sum(amount) FILTER (WHERE EXISTS (SELECT FROM raw.items i WHERE i.order_id = o.id AND product = 'nut')), count(*) FROM raw.orders o;
+
+SELECT count(NULL::int), count(1), count(*), sum(2) FROM orders;
+SELECT 0, count(*), count(*), 2 * count(*) FROM raw.orders;
+
+SELECT id, (SELECT total FROM sales WHERE amount = 37.25 AND status = 'open'), ARRAY(SELECT count FROM orders WHERE amount < 60 ORDER BY amount) FROM raw.customers WHERE id < 3;
+SELECT id, (SELECT amount FROM raw.orders WHERE amount = 37.25 AND status = 'open'), ARRAY(SELECT 1::bigint FROM raw.orders WHERE amount < 60) FROM raw.customers WHERE id < 3;
+
+SELECT sum(t) FROM (SELECT total * 2 AS t FROM orders) x;
+SELECT sum(amount * 2) FROM raw.orders;

@@ -165,9 +165,97 @@ fn what_a_model_does_not_let_be_asked_is_refused_with_what_to_write() {
     }
 }
 
+/// Queries in Cube's JSON, and their rows in order over the tables.
+const ORDERED: [(&str, &str); 4] = [
+    // By itself by the first measure, the largest first.
+    (
+        r#"{"measures": ["orders.count", "orders.total"], "dimensions": ["orders.city", "orders.size"], "limit": 3}"#,
+        "SELECT * FROM (SELECT city, CASE WHEN amount > 500 THEN 'large' WHEN amount > 100 THEN 'middle' ELSE 'small' END AS size, count(*) AS n, sum(amount) \
+      FROM raw.orders o LEFT JOIN raw.customers c ON c.id = o.customer_id GROUP BY 1, 2) x ORDER BY n DESC LIMIT 3",
+    ),
+    (
+        r#"{"measures": ["orders.total"], "dimensions": ["orders.status"], "order": {"orders.status": "desc"}, "limit": 2, "offset": 1}"#,
+        "SELECT status, sum(amount) FROM raw.orders GROUP BY 1 ORDER BY 1 DESC LIMIT 2 OFFSET 1",
+    ),
+    (
+        r#"{"measures": ["orders.count"], "timeDimensions": [{"dimension": "orders.placed_at", "granularity": "month"}], "dimensions": ["orders.status"],
+         "order": [["orders.placed_at", "asc"], ["orders.status", "asc"]]}"#,
+        "SELECT status, date_trunc('month', placed_at AT TIME ZONE 'UTC'), count(*) FROM raw.orders GROUP BY 1, 2 ORDER BY 2, 1",
+    ),
+    (r#"{"dimensions": ["items.product"]}"#, "SELECT DISTINCT product FROM raw.items ORDER BY 1"),
+];
+
+#[test]
+fn queries_in_cubes_json_have_their_order_and_are_refused_in_cubes_words() {
+    let (_server, mut wire) = server();
+    for (query, tables) in ORDERED {
+        let found = wire.rows(&format!("SELECT * FROM cube_load($${query}$$)")).expect("rows");
+        assert_eq!(found, wire.rows(tables).expect("rows"), "{query}");
+    }
+    let columns = wire.query(
+        "SELECT * FROM cube_load('{\"measures\": [\"orders.count\"], \"dimensions\": [\"orders.placed_at.week\"]}')",
+    );
+    let columns = columns.expect("rows").iter().find(|message| message.tag == b'T').expect("a description").columns();
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["orders.placed_at.week", "orders.count"]);
+    let refused = [
+        (r#"{"measures": ["orders.nothing"]}"#, "42703 | 'orders.nothing' not found for path 'orders.nothing'"),
+        (r#"{"measures": ["orders.id"]}"#, "42703"),
+        (r#"{"measures": ["nowhere.count"]}"#, "42P01"),
+        (r#"{"measures": ["orders.status"]}"#, "22023 | \"orders.status\" is no measure"),
+        (r#"{"dimensions": ["orders.total"]}"#, "22023 | \"orders.total\" is a measure"),
+        (r#"{"measures": ["orders.count"], "x": 1}"#, "22023 | Invalid query format: \"x\" is not allowed"),
+        (r#"{"measures": []}"#, "22023 | Query should contain either measures"),
+        (r#"{"measures": ["#, "22023"),
+        (r#"{"measures": ["orders.count", "payments.received", "keyless.lines"]}"#, "42803 | Can't find join path"),
+        (r#"{"measures": ["orders.count", "sales.total"]}"#, "42803"),
+        (
+            r#"{"measures": ["orders.count"], "dimensions": ["orders.placed_at.fortnite"]}"#,
+            "22023 | Granularity \"fortnite\"",
+        ),
+        (
+            r#"{"measures": ["orders.count"], "filters": [{"or": [{"member": "orders.count", "operator": "gt", "values": ["1"]}, {"member": "orders.status", "operator": "set"}]}]}"#,
+            "22023 | You cannot use dimension and measure filters",
+        ),
+        (r#"{"measures": ["orders.count"], "order": {"orders.total": "asc"}}"#, "22023"),
+        // What is relative would be as of when it was planned.
+        (
+            r#"{"measures": ["orders.count"], "timeDimensions": [{"dimension": "orders.placed_at", "dateRange": "last week"}]}"#,
+            "22023 | Can't parse date",
+        ),
+        (r#"{"measures": ["orders.month_to_date"]}"#, "0A000"),
+    ];
+    for (query, begins) in refused {
+        let said = refusal(&mut wire, &format!("SELECT * FROM cube_load($${query}$$)"));
+        assert!(said.starts_with(begins), "{query}\n{said}");
+    }
+    for (sql, begins) in [
+        ("SELECT * FROM cube_load($1)", "0A000"),
+        ("SELECT * FROM cube_load('{}' || '')", "0A000"),
+        ("SELECT cube_load('{}')", "42883"),
+    ] {
+        assert!(refusal(&mut wire, sql).starts_with(begins), "{sql}: {}", refusal(&mut wire, sql));
+    }
+}
+
+/// A model with so many dimensions, each made of the one before it.
+fn chain(count: usize, next: &str) -> String {
+    let next = |at: usize| next.replace("dN", &format!("d{}", at - 1));
+    let dimension = |at: usize| {
+        let sql = if at == 0 { "id".to_owned() } else { next(at) };
+        format!("{{name: d{at}, sql: \"{sql}\", type: number}}")
+    };
+    let dimensions: Vec<String> = (0..count).map(dimension).collect();
+    format!(
+        "CREATE SEMANTIC MODEL m AS $$cubes: [{{name: c, sql_table: raw.orders, dimensions: [{}]}}]$$",
+        dimensions.join(", ")
+    )
+}
+
 #[test]
 fn what_is_wrong_with_a_model_is_said_and_what_it_needs_stays() {
     let (_server, mut wire) = server();
+    let (long, doubled) = (chain(500, "{CUBE.dN} + 1"), chain(40, "{CUBE.dN} + {CUBE.dN}"));
     let refused = [
         ("CREATE SEMANTIC MODEL shop AS $$cubes: []$$", "42P07"),
         (
@@ -209,6 +297,19 @@ fn what_is_wrong_with_a_model_is_said_and_what_it_needs_stays() {
         ("DROP SEMANTIC MODEL nowhere", "42P01"),
         ("ALTER SEMANTIC MODEL raw.orders AS $$cubes: []$$", "42809"),
         ("GRANT SELECT ON shop TO mz_system", "42809"),
+        // Members without end.
+        (long.as_str(), "54001"),
+        (doubled.as_str(), "54001"),
+        (
+            "CREATE SEMANTIC MODEL m AS $$cubes: [{name: a1, sql: SELECT 1 AS id, joins: [{name: b1, relationship: one_to_many, sql: \"{CUBE.s} = {b1}.id\"}], \
+          dimensions: [{name: id, sql: id, type: number, primary_key: true}, {name: s, sql: \"{b1.m}\", type: number, sub_query: true}]}, \
+          {name: b1, sql: SELECT 1 AS id, dimensions: [{name: id, sql: id, type: number, primary_key: true}], measures: [{name: m, type: count}]}]$$",
+            "54001",
+        ),
+        (
+            "CREATE SEMANTIC MODEL m AS $$cubes: [{name: c, sql_table: raw.orders, measures: [{name: s, sql: \"generate_series(1, sum(id)::int)\", type: number}]}]$$",
+            "0A000",
+        ),
     ];
     for (sql, begins) in refused {
         let said = refusal(&mut wire, sql);
@@ -314,7 +415,7 @@ const READERS: [(&str, &[&str], &str); 6] = [
 ];
 
 /// Questions, and the same over the invoices that the role may see.
-const SEEN: [(&str, &str); 12] = [
+const SEEN: [(&str, &str); 14] = [
     ("SELECT MEASURE(count), MEASURE(total) FROM invoices", "SELECT count(*), sum(amount) FROM i"),
     ("SELECT tenant, MEASURE(count) FROM invoices GROUP BY 1", "SELECT tenant, count(*) FROM i GROUP BY 1"),
     (
@@ -346,6 +447,14 @@ const SEEN: [(&str, &str); 12] = [
     (
         "SELECT MEASURE(total) FILTER (WHERE tenant = 'c' OR true) FROM invoices WHERE true OR tenant = 'b'",
         "SELECT sum(amount) FROM i",
+    ),
+    (
+        "SELECT * FROM cube_load('{\"measures\": [\"invoices.total\"], \"dimensions\": [\"clients.name\"], \"order\": []}')",
+        "SELECT name, sum(amount) FROM i LEFT JOIN raw.clients c ON c.id = i.client_id GROUP BY 1",
+    ),
+    (
+        "SELECT * FROM cube_load('{\"measures\": [\"notes.total\"], \"dimensions\": [\"notes.name\"], \"order\": []}')",
+        "SELECT name, sum(amount) FROM raw.clients c JOIN i ON c.id = i.client_id WHERE name <> 'client 3' OR current_user = 'max' GROUP BY 1",
     ),
     (
         "SELECT count(*) FROM (SELECT tenant FROM invoices WHERE tenant = 'c' UNION ALL SELECT tenant FROM billing WHERE tenant = 'c') x",
@@ -383,20 +492,27 @@ fn nobody_sees_rows_of_others_through_a_cube() {
             assert_eq!(rows(&mut wire, "EXECUTE p"), rows(&mut system, own));
             wire.execute("RESET ROLE").expect("its own");
         }
-        // A view shows its owner's rows, maintained or not.
-        wire.execute(&format!("CREATE VIEW v_{role} AS SELECT tenant, MEASURE(total) AS t FROM invoices GROUP BY 1"))
-            .expect("a view");
-        wire.execute(&format!(
-            "CREATE MATERIALIZED VIEW m_{role} AS SELECT tenant, MEASURE(total) AS t FROM invoices GROUP BY 1"
-        ))
-        .expect("a view");
-        for view in ["v", "m"] {
-            assert_eq!(
-                rows(&mut system, &format!("SELECT * FROM {view}_{role}")),
-                rows(&mut system, &tables),
-                "{role}"
-            );
+        // A view shows its owner's rows. Who may see what changes, and so nothing of it is maintained.
+        let query = "SELECT tenant, MEASURE(total) AS t FROM invoices GROUP BY 1";
+        wire.execute(&format!("CREATE VIEW v_{role} AS {query}")).expect("a view");
+        assert_eq!(rows(&mut system, &format!("SELECT * FROM v_{role}")), rows(&mut system, &tables), "{role}");
+        let maintained =
+            [format!("CREATE MATERIALIZED VIEW m AS {query}"), format!("CREATE DEFAULT INDEX ON v_{role}")];
+        for sql in maintained {
+            assert!(refusal(&mut wire, &sql).starts_with("0A000"), "{sql}");
         }
+    }
+    // No error tells of a row that may not be seen.
+    let mut bob = Wire::start(server.sql_addr(), "bob", "materialize").expect("a session");
+    let probe = "CASE WHEN tenant = 'c' AND amount < 900 THEN tenant || ':' || amount ELSE '1' END::int";
+    let all = rows(&mut bob, "SELECT MEASURE(count) FROM invoices");
+    for sql in [
+        format!("SELECT MEASURE(count) FROM invoices WHERE ({probe}) = 1"),
+        format!("SELECT count(*) FROM (SELECT tenant, amount FROM invoices) x WHERE ({probe}) = 1"),
+        format!("SELECT sum({probe}) FROM invoices"),
+        format!("SELECT MEASURE(i.count) FROM invoices i JOIN (VALUES (1)) v (one) ON ({probe}) = one"),
+    ] {
+        assert_eq!(rows(&mut bob, &sql), all, "{sql}");
     }
     // Without a group that a policy is for there is nothing to see, whichever way; nor members that a policy hides.
     let mut nobody = Wire::start(server.sql_addr(), "nobody", "materialize").expect("a session");
@@ -406,6 +522,23 @@ fn nobody_sees_rows_of_others_through_a_cube() {
     }
     nobody.execute("SELECT name, MEASURE(count) FROM clients GROUP BY 1").expect("no policy is in the way");
     let mut amy = Wire::start(server.sql_addr(), "amy", "materialize").expect("a session");
+    // What clients are told of: cubes and members that a policy shows.
+    let told = "SELECT name, jsonb_array_length(meta->'measures'), meta->>'title' FROM mz_internal.mz_cubes ORDER BY 1";
+    let text = |text: &str| Some(text.to_owned());
+    let row = |name: &str, measures: &str, title: &str| vec![text(name), text(measures), text(title)];
+    let of_nobody = vec![row("billing", "1", "Billing"), row("clients", "2", "Clients"), row("notes", "0", "Notes")];
+    assert_eq!(rows(&mut nobody, told), of_nobody);
+    let of_amy = vec![
+        row("billing", "3", "Billing"),
+        row("clients", "2", "Clients"),
+        row("invoices", "2", "Invoices"),
+        row("notes", "1", "Notes"),
+    ];
+    assert_eq!(rows(&mut amy, told), of_amy);
+    let mut ghost = Wire::start(server.sql_addr(), "ghost", "materialize").expect("a session");
+    system.execute("REVOKE SELECT ON clients FROM PUBLIC").expect("revoked");
+    assert_eq!(rows(&mut ghost, told).len(), 2);
+    system.execute("GRANT SELECT ON clients TO PUBLIC").expect("granted");
     for sql in [
         "SELECT MEASURE(margin) FROM invoices",
         "SELECT margin FROM billing",
@@ -414,6 +547,25 @@ fn nobody_sees_rows_of_others_through_a_cube() {
     ] {
         assert!(refusal(&mut amy, sql).starts_with("42501"), "{sql}");
     }
+    // A policy that leads back to itself, and a thousand filters, are refused or answered.
+    system.execute("CREATE SCHEMA deep; SET search_path = deep; CREATE SEMANTIC MODEL m AS $$cubes: [{name: pa, sql: SELECT 1 AS id, \
+                    joins: [{name: pb, relationship: one_to_many, sql: \"{CUBE}.id = {pb}.id\"}], \
+                    dimensions: [{name: id, sql: id, type: number, primary_key: true}, {name: s, sql: \"{pb.m}\", type: number, sub_query: true}], \
+                    access_policy: [{group: \"*\", row_level: {filters: [{member: s, operator: set}]}}]}, \
+                    {name: pb, sql: SELECT 1 AS id, dimensions: [{name: id, sql: id, type: number, primary_key: true}], measures: [{name: m, type: count}]}]$$").expect("a model");
+    assert!(refusal(&mut system, "SELECT count(*) FROM pa").starts_with("54001"));
+    let filters = vec![
+        r#"{"member": "invoices.amount", "operator": "set"}, {"member": "invoices.total", "operator": "set"}"#;
+        1000
+    ]
+    .join(", ");
+    let sql = format!("SELECT * FROM cube_load('{{\"measures\": [\"invoices.count\"], \"filters\": [{filters}]}}')");
+    assert_eq!(rows(&mut amy, &sql), rows(&mut amy, "SELECT MEASURE(count) FROM invoices"));
+    // count(*) is the measure of that name, which has to be granted.
+    system.execute("SET search_path = public; REVOKE SELECT ON invoices FROM PUBLIC; GRANT SELECT (tenant, total) ON invoices TO amy").expect("granted");
+    assert!(refusal(&mut amy, "SELECT count(*) FROM invoices").starts_with("42501"));
+    amy.execute("SELECT tenant, MEASURE(total) FROM invoices GROUP BY 1").expect("granted");
+    system.execute("GRANT SELECT ON invoices TO PUBLIC").expect("granted");
     // What is granted and taken away counts at once.
     let before = rows(&mut amy, "SELECT MEASURE(count) FROM invoices");
     system.execute("GRANT boss TO amy").expect("granted");

@@ -17,6 +17,7 @@ pub mod fragment;
 pub mod interval;
 pub mod measure;
 pub mod member;
+mod meta;
 pub mod offer;
 mod paths;
 pub mod policy;

@@ -113,6 +113,15 @@ pub struct Limits {
     pub max: Option<u64>,
 }
 
+impl Query {
+    /// The members that it names, in the order in which Cube looks for a cube to begin from; some may be there several times.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        let times = self.time_dimensions.iter().map(|of| &of.dimension);
+        let filtered = self.filters.iter().flat_map(Filter::names);
+        self.measures.iter().chain(&self.dimensions).chain(&self.segments).chain(filtered).chain(times)
+    }
+}
+
 impl Name {
     /// `cube.member`; None if it is something else.
     pub fn new(text: &str) -> Option<Name> {

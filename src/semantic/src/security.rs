@@ -5,7 +5,6 @@ use crate::model::policy::{Includes, Policy, PolicyValue, RowFilter, RowLevel};
 use crate::query::dates::Clock;
 use crate::query::error::QueryError;
 use crate::query::{Condition, Filter, Name};
-use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -68,7 +67,7 @@ impl RowFilter {
                         },
                     }
                 }
-                let clock = Clock { now: DateTime::<Utc>::UNIX_EPOCH, zone: Tz::UTC };
+                let clock = Clock { now: None, zone: Tz::UTC };
                 Ok(Filter::Member(name, Condition::new(*operator, known, clock, &format!("a policy of {of}"))?))
             }
         }

@@ -7,6 +7,8 @@ use glimpse_semantic::model::measure::MeasureKind;
 use glimpse_semantic::model::member::Visibility;
 use glimpse_semantic::model::rollup::PreAggregationKind;
 use glimpse_semantic::report::Report;
+use glimpse_semantic::security::Security;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -347,4 +349,74 @@ fn a_view_has_members_of_joined_cubes_each_under_a_name_of_its_own() {
         with_view("views: [{name: orders, cubes: []}]")[0],
         "v.yml:1:16: `orders` is declared already, at shop.yml:2:11"
     );
+}
+
+#[test]
+fn clients_are_told_of_cubes_and_views() {
+    let model = model(&[("shop.yml", SHOP)]);
+    let (admin, nobody) = (security(&["admin"]), security(&[]));
+    let orders = model.meta("orders", &admin).expect("it is there");
+    assert_eq!(orders["type"], "cube");
+    assert_eq!(orders["connectedComponent"], 1);
+    let names = |list: &Value| -> Vec<String> {
+        let names = list.as_array().expect("a list").iter().map(|member| member["name"].as_str().expect("a name"));
+        names.map(str::to_owned).collect()
+    };
+    // The key is hidden.
+    assert_eq!(names(&orders["dimensions"]), ["orders.status", "orders.size", "orders.placed_at"]);
+    let total = &orders["measures"][1];
+    let expected = json!({
+        "name": "orders.total", "title": "Orders Total", "shortTitle": "Total", "isVisible": true, "public": true,
+        "format": "currency", "formatDescription": {"name": "currency", "specifier": "$,.2~f", "currency": "EUR"}, "currency": "EUR",
+        "cumulativeTotal": false, "cumulative": false, "type": "number", "aggType": "sum", "drillMembers": [],
+        "drillMembersGrouped": {"measures": [], "dimensions": []},
+    });
+    assert_eq!(*total, expected);
+    let count = &orders["measures"][0];
+    assert_eq!(count["drillMembers"], json!(["orders.id", "customers.city"]));
+    assert_eq!(count["formatDescription"], json!({"name": "number", "specifier": ",.2~f"}));
+    assert_eq!(orders["measures"][4]["cumulative"], true);
+    let granularities = &orders["dimensions"][2]["granularities"];
+    let fortnight =
+        json!({"name": "fortnight", "title": "Fortnight", "interval": "2 weeks", "origin": "2024-01-01T00:00:00.000"});
+    assert_eq!(granularities[1], fortnight);
+    assert_eq!(granularities[0]["offset"], "3 months");
+    assert_eq!(names(&orders["segments"]), ["orders.large"]);
+
+    let sales = model.meta("sales", &nobody).expect("everybody sees it");
+    assert_eq!(sales["type"], "view");
+    assert_eq!(sales["title"], "What we sold");
+    assert_eq!(sales.get("connectedComponent"), None);
+    let buyers = sales["measures"].as_array().expect("a list").last().expect("a measure");
+    assert_eq!(buyers["name"], "sales.customers_n");
+    assert_eq!(buyers["title"], "What we sold Buyers");
+    assert_eq!(buyers["aliasMember"], "customers.count");
+    assert_eq!(model.meta("nothing", &admin), None);
+}
+
+#[test]
+fn whom_no_policy_is_for_is_told_of_nothing() {
+    let text = "cubes: [{name: c, sql_table: t, dimensions: [{name: a, sql: a, type: string}, {name: b, sql: b, type: number, format: percent_1}], \
+                access_policy: [{group: few, member_level: {includes: [a]}}, {group: all}]}]";
+    let model = model(&[("m.yml", text)]);
+    let told = |groups: &[&str]| {
+        let meta = model.meta("c", &security(groups))?;
+        Some(
+            meta["dimensions"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|known| known["name"].clone())
+                .collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(told(&[]), None);
+    assert_eq!(told(&["few"]), Some(vec![json!("c.a")]));
+    assert_eq!(told(&["few", "all"]), Some(vec![json!("c.a"), json!("c.b")]));
+    let format = json!({"type": "custom-numeric", "value": ".1~%", "alias": "percent_1"});
+    assert_eq!(model.meta("c", &security(&["all"])).expect("it is there")["dimensions"][1]["format"], format);
+}
+
+fn security(groups: &[&str]) -> Security {
+    Security { groups: groups.iter().map(|group| (*group).to_owned()).collect(), ..Security::default() }
 }

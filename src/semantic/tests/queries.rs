@@ -8,7 +8,7 @@ const LIMITS: Limits = Limits { default: Some(10_000), max: Some(50_000) };
 
 fn read(query: &Value) -> Result<Request, String> {
     let now = "2024-03-13T05:06:07.890Z".parse().expect("a time");
-    Query::read(query, now, LIMITS).map_err(|error| error.to_string())
+    Query::read(query, Some(now), LIMITS).map_err(|error| error.to_string())
 }
 
 fn regular(query: &Value) -> Query {

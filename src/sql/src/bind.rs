@@ -116,6 +116,8 @@ pub struct Binder<'a> {
     measures: cube::Measures,
     /// Who asks, in what stands in the place of cubes; nobody where a model is only looked at.
     security: Option<Arc<Security>>,
+    /// How many dimensions that are sub-queries are being bound, each in the one before it.
+    sub_queries: usize,
     /// How many queries are being bound, each in the one before it.
     queries: usize,
     depth: usize,
@@ -236,6 +238,7 @@ impl<'a> Binder<'a> {
             has_cubes: false,
             measures: cube::Measures::new(),
             security: None,
+            sub_queries: 0,
             queries: 0,
             depth: 0,
             copies: 1,

@@ -68,6 +68,7 @@ pub use dml::unknown_column;
 pub use drop::DropPlan;
 pub use query::{describe_view, plan_view};
 pub use read::{EnvelopePlan, How, Keyed, ReadPlan, SortColumn, SubscribePlan, TimePlan};
+pub use resolver::security_of;
 pub use sequence::{AlterSequencePlan, CreateSequencePlan};
 pub use webhook::{AlterSecretPlan, CreateSecretPlan, plan_webhook_check};
 

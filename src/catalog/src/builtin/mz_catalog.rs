@@ -7,11 +7,12 @@ use super::{Context, Producer, SystemRelation, is_relation, is_table, is_view, m
 use crate::system::{MZ_SYSTEM, SYSTEM_CLUSTER, is_system_schema};
 use arrow::array::RecordBatch;
 use engine::error::SqlError;
-use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
+use engine::names::{ClusterId, DatabaseId, ObjectId, Privilege, RoleId, SchemaId};
+use pgrepr::json::canonical_jsonb;
 use pgrepr::types::{self, TYPES};
 use repr::GlobalId;
 use repr::datum::Datum;
-use sql::plan::{CatalogView, IndexDef, ItemKind, ItemRef, definition};
+use sql::plan::{CatalogView, CubeDef, IndexDef, ItemKind, ItemRef, definition, security_of};
 use sql_syntax::names::FullName;
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
@@ -25,6 +26,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "mz_sources" => sources,
         "mz_secrets" => secrets,
         "mz_webhook_sources" => webhook_sources,
+        "mz_cubes" => cubes,
         "mz_indexes" => indexes,
         "mz_index_columns" => index_columns,
         "mz_clusters" => clusters,
@@ -145,6 +147,33 @@ fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatc
         .collect();
     relation
         .batch(["id", "oid", "schema_id", "name", "owner_id", "privileges", "create_sql", "redacted_create_sql"], rows)
+}
+
+/// Cubes and views of semantic models that the session may read, as Cube's clients are told of them.
+fn cubes(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let Some(role) = context.catalog.role_by_name(&context.session.user) else {
+        return relation.batch(["id"], Vec::new());
+    };
+    let security = security_of(context.catalog, role.id);
+    let may_read = |item: &ItemRef| {
+        role.superuser || context.catalog.has_privilege(role.id, ObjectId::Item(item.id), Privilege::Select)
+    };
+    let row = |item: &ItemRef| {
+        let ItemKind::Cube(CubeDef { model }) = item.kind else { return None };
+        let owner = context.catalog.item(model)?;
+        let ItemKind::SemanticModel(def) = &owner.kind else { return None };
+        let meta = def.model.meta(&item.name.item, &security).filter(|_| may_read(item))?;
+        Some([
+            item_id(item.id),
+            Datum::Oid(item.oid),
+            schema_id(item.schema),
+            text(&item.name.item),
+            item_id(model),
+            text(canonical_jsonb(&meta.to_string()).ok()?),
+        ])
+    };
+    let rows = context.catalog.all_items().filter_map(|item| row(item)).collect();
+    relation.batch(["id", "oid", "schema_id", "name", "model_id", "meta"], rows)
 }
 
 /// Users' views. Those that the system ships with have no query.

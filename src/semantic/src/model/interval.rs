@@ -36,6 +36,17 @@ impl Unit {
     }
 }
 
+impl std::fmt::Display for Interval {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, (number, unit)) in self.0.iter().enumerate() {
+            let name = UNITS.iter().find(|(_, known)| known == unit).map_or("", |(name, _)| *name);
+            let (space, plural) = (if at == 0 { "" } else { " " }, if *number == 1 { "" } else { "s" });
+            write!(f, "{space}{number} {name}{plural}")?;
+        }
+        Ok(())
+    }
+}
+
 impl Interval {
     /// None if the text is no interval. A minus before a number is for that number alone.
     pub fn parse(text: &str) -> Option<Interval> {

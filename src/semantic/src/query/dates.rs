@@ -19,7 +19,8 @@ pub struct Range {
 /// What is relative is relative to this.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    pub now: DateTime<Utc>,
+    /// None where a range means the same at any time.
+    pub now: Option<DateTime<Utc>>,
     pub zone: Tz,
 }
 
@@ -89,10 +90,10 @@ impl Clock {
     /// The local time so many units from now. Hours and less are as long as they last, also where the clocks change.
     fn after(self, unit: Unit, number: i64) -> Option<NaiveDateTime> {
         if unit <= Unit::Hour {
-            let later = self.now.naive_utc().checked_add_signed(elapsed(unit, number)?)?;
+            let later = self.now?.naive_utc().checked_add_signed(elapsed(unit, number)?)?;
             return Some(later.and_utc().with_timezone(&self.zone).naive_local());
         }
-        add(self.now.with_timezone(&self.zone).naive_local(), unit, number)
+        add(self.now?.with_timezone(&self.zone).naive_local(), unit, number)
     }
 
     /// From one point to another, to the finest unit of the clock that either speaks of, or to the day.
@@ -224,7 +225,7 @@ mod tests {
     /// A Wednesday.
     fn clock(zone: Tz) -> Clock {
         let now = "2024-03-13T05:06:07.890Z".parse().expect("a time");
-        Clock { now, zone }
+        Clock { now: Some(now), zone }
     }
 
     fn shown(range: Range) -> [String; 2] {
@@ -290,7 +291,7 @@ mod tests {
     #[test]
     fn hours_are_as_long_as_they_last() {
         let clock =
-            Clock { now: "2024-03-10T10:30:00Z".parse().expect("a time"), zone: chrono_tz::America::Los_Angeles };
+            Clock { now: Some("2024-03-10T10:30:00Z".parse().expect("a time")), zone: chrono_tz::America::Los_Angeles };
         let range = Range::in_words("last 1 hour", clock).map(shown);
         assert_eq!(range, Ok(["2024-03-10T01:00:00.000".to_owned(), "2024-03-10T01:59:59.999".to_owned()]));
         let range = Range::in_words("today", clock).map(shown);

@@ -52,6 +52,14 @@ pub enum Placement {
 }
 
 impl Filter {
+    /// The members that it is about.
+    pub fn names(&self) -> Vec<&Name> {
+        match self {
+            Filter::And(filters) | Filter::Or(filters) => filters.iter().flat_map(Filter::names).collect(),
+            Filter::Member(name, _) => vec![name],
+        }
+    }
+
     /// A filter in Cube's JSON.
     pub fn read(value: &Value, clock: Clock) -> Result<Filter, QueryError> {
         let Value::Object(filter) = value else { return Err(QueryError::form("a filter is an object")) };

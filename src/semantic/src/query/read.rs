@@ -37,8 +37,8 @@ const COMPARED_MAX: usize = 100;
 type Compared = (TimeDimension, Vec<Range>);
 
 impl Query {
-    /// What a request asks. `now` is what is relative to; `limits` are the door's.
-    pub fn read(value: &Value, now: DateTime<Utc>, limits: Limits) -> Result<Request, QueryError> {
+    /// What a request asks. `now` is what is relative to, and without it nothing is; `limits` are the door's.
+    pub fn read(value: &Value, now: Option<DateTime<Utc>>, limits: Limits) -> Result<Request, QueryError> {
         let query = match value {
             Value::Object(query) => query,
             Value::Array(_) => {

@@ -25,10 +25,12 @@ mod expand;
 mod filter;
 mod groups;
 mod instances;
+mod load;
 mod measure;
 mod policies;
 mod sub_query;
 
+pub(super) use load::LOAD;
 pub(super) use measure::MEASURE;
 
 use super::Binder;

@@ -210,6 +210,9 @@ impl Binder<'_> {
         left: Option<&Scope>,
         outer: Option<&Frame<'_>>,
     ) -> Result<Relation, SqlError> {
+        if let Some((args, alias, span)) = loaded(factor)? {
+            return self.cube_load(&args, alias, span);
+        }
         match factor {
             TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } | TableFactor::UNNEST { .. } => {
                 if let Some(left) = left {
@@ -501,6 +504,7 @@ fn inward(expr: Expr, plan: &LogicalPlan) -> Result<Expr, SqlError> {
     Ok(turned.data)
 }
 
+type Loaded<'a> = (Vec<&'a sqlparser::ast::Expr>, Option<&'a TableAlias>, Span);
 type Calls<'a> = (Vec<TableCall<'a>>, Option<&'a TableAlias>, bool, String);
 
 static UNNEST: std::sync::LazyLock<ObjectName> =
@@ -528,7 +532,20 @@ fn function_calls(factor: &TableFactor) -> Result<Calls<'_>, SqlError> {
     }
 }
 
+/// The arguments of [`LOAD`], which is a query in itself.
+fn loaded(factor: &TableFactor) -> Result<Option<Loaded<'_>>, SqlError> {
+    let TableFactor::Table { name, args: Some(args), alias, .. } = factor else { return Ok(None) };
+    if last_name(name) != cube::LOAD {
+        return Ok(None);
+    }
+    let span = name.0.first().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
+    Ok(Some((in_order(cube::LOAD, &args.args)?, alias.as_ref(), span)))
+}
+
 fn is_function(factor: &TableFactor) -> bool {
+    if matches!(factor, TableFactor::Table { name, args: Some(_), .. } if last_name(name) == cube::LOAD) {
+        return false;
+    }
     matches!(
         factor,
         TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } | TableFactor::UNNEST { .. }

@@ -66,6 +66,9 @@ pub trait TableResolver: Send + Sync {
         Err(SqlError::internal(format!("{cube} is no cube")))
     }
 
+    /// Told that what is bound depends on who asks.
+    fn note_policy(&self) {}
+
     /// Who asks, for the policies of cubes.
     fn security(&self) -> Security {
         Security::default()

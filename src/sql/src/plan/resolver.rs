@@ -4,7 +4,7 @@
 //! is known, inlines views by planning their text in the scope in which they were created, and records what was used.
 
 use super::privileges::{Right, check_columns, check_schema};
-use super::{DefContext, ItemKind, ItemRef, ModelDef, PlanContext, RoleRef, ViewDef, ViewRead};
+use super::{CatalogView, DefContext, ItemKind, ItemRef, ModelDef, PlanContext, RoleRef, ViewDef, ViewRead};
 use crate::bind::{self, BindModel, CubeRef, ModelTypes, Params, PlannedQuery, ResolvedTable, TableResolver};
 use crate::names::{is_temporary, resolve_item, resolve_schema, unknown_relation};
 use crate::row_locks::RowLocks;
@@ -36,6 +36,8 @@ struct Used {
     locks: Option<RowLocks>,
     /// What was read under whose rights.
     rights: Vec<Right>,
+    /// Whether access policies have a say.
+    has_policies: bool,
 }
 
 /// Resolves the names of one statement, or of one view below it.
@@ -96,6 +98,15 @@ impl Dependencies {
     /// What locks the statement asks for on rows that others see.
     pub(super) fn locks(&self) -> Option<RowLocks> {
         self.0.lock().expect("nobody panics while holding it").locks
+    }
+
+    /// Error 0A000 if access policies have a say, so that what is maintained would be for whoever made it, as it was allowed then.
+    pub(super) fn check_no_policies(&self, what: &str) -> Result<(), SqlError> {
+        if !self.0.lock().expect("nobody panics while holding it").has_policies {
+            return Ok(());
+        }
+        Err(SqlError::unsupported(format!("{what} over a cube with an access policy"))
+            .with_hint("Who may see what changes with roles: write a view, or maintain what the cube is made of."))
     }
 
     /// What was read under whose rights.
@@ -202,6 +213,17 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// The security context of a role, for the policies of cubes: its name, and the roles that it is a member of.
+pub fn security_of(catalog: &dyn CatalogView, role: RoleId) -> Security {
+    let is_in = |other: &Arc<RoleRef>| catalog.is_member(role, other.id);
+    let groups: BTreeSet<String> =
+        catalog.roles().iter().filter(|role| is_in(role)).map(|role| role.name.clone()).collect();
+    let own = catalog.role(role).map(|role| role.name.clone());
+    let claims = [("role", serde_json::json!(own)), ("groups", serde_json::json!(groups))];
+    let claims = claims.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Security { groups, claims }
+}
+
 impl TableResolver for Resolver<'_> {
     fn resolve(&self, parts: &[String]) -> Result<ResolvedTable, SqlError> {
         let (item, columns, names) = self.lookup(Name { parts: parts.to_vec() })?;
@@ -273,15 +295,12 @@ impl TableResolver for Resolver<'_> {
         bind(&self.inside(&model.context, owner)?)
     }
 
-    /// Over SQL the security context is the role: its name, and the roles that it is a member of.
+    fn note_policy(&self) {
+        self.used.lock().expect("nobody panics while holding it").has_policies = true;
+    }
+
     fn security(&self) -> Security {
-        let is_in = |role: &Arc<RoleRef>| self.ctx.catalog.is_member(self.role, role.id);
-        let groups: BTreeSet<String> =
-            self.ctx.catalog.roles().iter().filter(|role| is_in(role)).map(|role| role.name.clone()).collect();
-        let own = self.ctx.catalog.role(self.role).map(|role| role.name.clone());
-        let claims = [("role", serde_json::json!(own)), ("groups", serde_json::json!(groups))];
-        let claims = claims.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Security { groups, claims }
+        security_of(self.ctx.catalog, self.role)
     }
 
     fn check_reads(&self, reads: &[Read]) -> Result<(), SqlError> {

@@ -1,36 +1,41 @@
 //! What takes the place of an Aggregate node over a cube, or of a scan of one.
 
 use super::ask::{Ask, columns_in};
-use super::groups::{Grouped, Part, Rows};
+use super::groups::{Grouped, Part, Rows, conditioned};
 use super::instances::{At, Instances, Leaf, ROOT};
 use super::measure::measured;
 use super::policies::Seen;
 use super::{CubeScan, refused};
 use crate::bind::Binder;
 use crate::bind::aggregate::count_star;
+use crate::bind::logic::balanced;
 use arrow::datatypes::Field;
+use chrono_tz::Tz;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection};
 use engine::error::SqlError;
 use engine::rewrite::collect;
 use repr::RelationDesc;
+use repr::sqlstate::SqlState;
+use semantic::model::Model;
 use semantic::model::measure::MeasureKind;
 use semantic::model::offer::{Member, Offer, Offered};
-use semantic::query::Name;
+use semantic::query::{self, Name};
 use sql_functions::TypedExpr;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The measure that `count(*)` stands for.
-const COUNT: &str = "count";
+pub(super) const COUNT: &str = "count";
 
 /// A cube that is being asked.
 pub(super) struct Asked<'b, 't, 'm> {
     pub(super) instances: Instances<'b, 't, 'm>,
     offer: Offer<'m>,
-    desc: Arc<RelationDesc>,
+    /// The columns of the scan in whose place the answer stands, if there is one.
+    desc: Option<Arc<RelationDesc>>,
     pub(super) rows: Rows,
     /// Members that the query names: of which instance, and as the cube or view calls them.
     seen: Seen,
@@ -62,19 +67,20 @@ pub(super) fn rows(
     let mut asked = Asked::new(binder, scan, qualifier)?;
     let dimensions = asked.dimensions(used)?;
     let measures: Vec<&String> = used.iter().filter(|name| asked.is_measure(name)).collect();
-    let Some(first) = measures.first() else {
+    if measures.is_empty() {
         let conditions = asked.policies()?;
-        return Ok(asked.rows_with_key(&dimensions, &conditions, None)?.0);
-    };
+        if !asked.are_multiplied(&dimensions, &conditions)? {
+            return Ok(asked.rows_with_key(&dimensions, &conditions, None)?.0);
+        }
+    }
+    let first = measures.first().or(used.iter().next().as_ref()).map_or("", |name| name.as_str()).to_owned();
     let mut values = Vec::with_capacity(measures.len());
     for name in &measures {
         values.push(asked.measure(name)?);
     }
     let conditions = asked.policies()?;
     let mut keys = dimensions.clone();
-    for at in asked.tree(&dimensions, None)? {
-        keys.extend(asked.instances.key_of_rows(at, first)?.into_iter().map(|part| part.expr));
-    }
+    keys.extend(asked.keys_of_rows(&dimensions, &first)?);
     let part = asked.grouped(&keys, &conditions, &values)?;
     let mut known: Vec<(Expr, Expr)> = dimensions.iter().cloned().zip(part.keys.iter().cloned()).collect();
     let measures = measures.iter().map(|name| Expr::Column(asked.column(name)));
@@ -88,10 +94,20 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         let model = scan.cube.model.as_ref();
         let missing = || SqlError::internal(format!("the model has no cube \"{}\"", scan.cube.name));
         let offer = model.offer(&scan.cube.name).ok_or_else(missing)?;
+        let asked = Asked::of(binder, model, offer, qualifier)?;
+        Ok(Asked { desc: Some(Arc::clone(&scan.desc)), ..asked })
+    }
+
+    /// What is offered, asked for under `qualifier`.
+    pub(super) fn of(
+        binder: &'b mut Binder<'t>,
+        model: &'m Model,
+        offer: Offer<'m>,
+        qualifier: &str,
+    ) -> Result<Self, SqlError> {
         let instances = Instances::new(binder, model, offer.root)?;
         let rows = Rows { qualifier: qualifier.to_owned(), ..Rows::default() };
-        let (seen, names) = (Seen::new(), BTreeSet::new());
-        Ok(Asked { instances, offer, desc: Arc::clone(&scan.desc), rows, seen, names })
+        Ok(Asked { instances, offer, desc: None, rows, seen: Seen::new(), names: BTreeSet::new() })
     }
 
     fn is_own(&self, column: &Column) -> bool {
@@ -128,12 +144,7 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         conditions: &[Expr],
         owner: Option<At>,
     ) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
-        let needed: Vec<Expr> = dimensions.iter().chain(conditions).cloned().collect();
-        let tree = self.tree(&needed, owner)?;
-        let mut plan = self.rows.of(&self.instances, &tree)?;
-        for condition in conditions {
-            plan = LogicalPlan::Filter(Filter::try_new(condition.clone(), Arc::new(plan))?);
-        }
+        let plan = self.rows_behind(dimensions, conditions, owner)?;
         let known: Vec<(Expr, Expr)> = dimensions.iter().map(|expr| (expr.clone(), expr.clone())).collect();
         let (exprs, schema) = self.scan_columns(&known)?;
         let mut exprs = named(exprs, &schema);
@@ -150,9 +161,68 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         Ok((LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?), parts))
     }
 
+    /// Whether conditions make several rows of one by the joins that they need.
+    fn are_multiplied(&self, exprs: &[Expr], conditions: &[Expr]) -> Result<bool, SqlError> {
+        let own = self.tree(exprs, None)?;
+        let needed: Vec<Expr> = exprs.iter().chain(conditions).cloned().collect();
+        let all = self.tree(&needed, None)?;
+        Ok(all != own
+            && own.iter().any(|at| self.instances.is_multiplied(*at, &all) && !self.instances.is_multiplied(*at, &own)))
+    }
+
+    /// Rows that meet conditions, with what expressions need.
+    pub(super) fn rows_where(&self, exprs: &[Expr], conditions: &[Expr]) -> Result<LogicalPlan, SqlError> {
+        self.rows_behind(exprs, conditions, None)
+    }
+
+    /// The same, and with one more instance.
+    fn rows_behind(&self, exprs: &[Expr], conditions: &[Expr], more: Option<At>) -> Result<LogicalPlan, SqlError> {
+        let needed: Vec<Expr> = exprs.iter().chain(conditions).cloned().collect();
+        let tree = self.tree(&needed, more)?;
+        conditioned(self.rows.of(&self.instances, &tree)?, conditions)
+    }
+
+    /// The primary keys of all cubes that expressions need. Error 42803: one has none, and a row of it cannot be `asked` for.
+    pub(super) fn keys_of_rows(&mut self, exprs: &[Expr], asked: &str) -> Result<Vec<Expr>, SqlError> {
+        let mut keys = Vec::new();
+        for at in self.tree(exprs, None)? {
+            keys.extend(self.instances.key_of_rows(at, asked)?.into_iter().map(|part| part.expr));
+        }
+        Ok(keys)
+    }
+
+    /// What is offered under a name.
+    pub(super) fn member(&self, name: &str) -> Option<&Offered<'m>> {
+        self.offer.member(name)
+    }
+
+    /// Makes a value a column of the rows.
+    pub(super) fn add(&mut self, name: String, value: TypedExpr) -> Expr {
+        let column = Expr::Column(self.column(&name));
+        self.rows.members.insert(name, value);
+        column
+    }
+
+    /// A filter as a condition: on rows, or of measures over leaves.
+    pub(super) fn filter(&mut self, filter: &query::Filter, zone: Tz) -> Result<Expr, SqlError> {
+        let Asked { instances, offer, seen, names, .. } = self;
+        let value = &mut |instances: &mut Instances<'b, 't, 'm>, name: &Name| {
+            let missing = || SqlError::new(SqlState::UNDEFINED_COLUMN, format!("'{name}' not found for path '{name}'"));
+            let offered = offer.member(&name.to_string()).ok_or_else(missing)?;
+            let at = instances.along(&offered.path)?;
+            seen.entry(at).or_default().insert(offered.member.described().name.clone());
+            names.insert(offered.name.clone());
+            instances.member(at, offered.member)
+        };
+        let condition = instances.filter(filter, zone, value)?;
+        instances.check_no_window()?;
+        Ok(condition)
+    }
+
     /// The columns of the scan, of which some are known and nobody looks at the others.
     fn scan_columns(&self, known: &[(Expr, Expr)]) -> Result<(Vec<Expr>, DFSchemaRef), SqlError> {
-        let schema = DFSchema::try_from_qualified_schema(self.rows.qualifier.as_str(), &self.desc.schema)?;
+        let desc = self.desc.as_ref().ok_or_else(|| SqlError::internal("there is no scan"))?;
+        let schema = DFSchema::try_from_qualified_schema(self.rows.qualifier.as_str(), &desc.schema)?;
         let value = |(qualifier, field): (Option<&TableReference>, &Arc<Field>)| {
             let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
             match known.iter().find(|(name, _)| *name == column) {
@@ -191,7 +261,7 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
     }
 
     /// A member that the query names.
-    fn value(&mut self, offered: &Offered<'m>) -> Result<TypedExpr, SqlError> {
+    pub(super) fn value(&mut self, offered: &Offered<'m>) -> Result<TypedExpr, SqlError> {
         let at = self.instances.along(&offered.path)?;
         self.seen.entry(at).or_default().insert(offered.member.described().name.clone());
         self.names.insert(offered.name.clone());
@@ -205,20 +275,22 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         let Asked { instances, offer, names, .. } = self;
         let value = &mut |instances: &mut Instances<'b, 't, 'm>, name: &Name| {
             let missing = || SqlError::internal(format!("a policy is about {name}, which is no member"));
-            let offered = offer.member(&name.member).ok_or_else(missing)?;
+            let offered = offer.member(&name.member).or_else(|| offer.member(&name.to_string())).ok_or_else(missing)?;
             let at = instances.along(&offered.path)?;
             instances.member(at, offered.member)
         };
-        let members: Vec<&str> = names.iter().map(String::as_str).collect();
+        let own_name = format!("{}.", offer.described.name);
+        let members: Vec<&str> = names.iter().map(|name| name.strip_prefix(&own_name).unwrap_or(name)).collect();
         let own = instances.demanded(offer.policies, &offer.described.name, &members, value)?;
         let mut conditions = self.instances.policies(&self.seen)?;
         conditions.extend(own);
+        self.rows.guard = (!conditions.is_empty()).then(|| balanced(conditions.clone(), Operator::And));
         Ok(conditions)
     }
 
     /// A member as the catalog's column has it.
     fn stored(&mut self, name: &str, value: TypedExpr) -> Result<TypedExpr, SqlError> {
-        let desc = Arc::clone(&self.desc);
+        let Some(desc) = self.desc.clone() else { return Ok(value) };
         let column = desc.columns.iter().find(|column| column.name == name);
         let column = column.ok_or_else(|| SqlError::internal(format!("there is no column \"{name}\"")))?;
         if value.ty == column.ty && value.data_type == column.data_type {
@@ -240,10 +312,9 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
     pub(super) fn filtered_by(&mut self, value: Expr, filter: &Expr) -> Result<Expr, SqlError> {
         let filtered = value.transform_down(|expr| {
             let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
-            let Some(Leaf { owner, call, .. }) = self.instances.leaf_of(column).cloned() else {
-                return Ok(Transformed::no(expr));
-            };
-            let leaf = self.instances.leaf(owner, call, Some(filter.clone()));
+            let Some(known) = self.instances.leaf_of(column) else { return Ok(Transformed::no(expr)) };
+            let Leaf { owner, call, filter, .. } = known.but(Some(filter.clone()));
+            let leaf = self.instances.leaf(owner, call, filter);
             Ok(Transformed::new(leaf, true, TreeNodeRecursion::Jump))
         })?;
         Ok(filtered.data)
@@ -268,8 +339,7 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         };
         let all = params.args.iter().chain(params.filter.as_deref()).chain(params.order_by.iter().map(|by| &by.expr));
         let columns: Vec<Column> = all.flat_map(columns_in).filter(|column| self.is_own(column)).collect();
-        let in_arguments = params.args.iter().any(|arg| columns_in(arg).iter().any(|column| self.is_own(column)));
-        if func.name() == "count" && !in_arguments && !params.distinct {
+        if func.name() == "count" && super::ask::is_of_rows(params) {
             return self.count_rows(params.filter.as_deref());
         }
         for column in &columns {
@@ -322,7 +392,7 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         Ok(columns.iter().filter_map(leaf).collect())
     }
 
-    fn grouped(&mut self, keys: &[Expr], conditions: &[Expr], values: &[Expr]) -> Result<Part, SqlError> {
+    pub(super) fn grouped(&mut self, keys: &[Expr], conditions: &[Expr], values: &[Expr]) -> Result<Part, SqlError> {
         let leaves = self.leaves_in(values)?;
         Grouped { rows: &self.rows, keys, conditions, leaves }.plan(&mut self.instances)
     }

@@ -13,7 +13,7 @@ use crate::bind::Binder;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, Projection, SubqueryAlias};
 use engine::error::SqlError;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A scan of a cube under an Aggregate node.
@@ -49,12 +49,18 @@ pub(super) fn around(binder: &mut Binder<'_>, aggregate: &Aggregate, inside: &In
     let conditions = asked.policies()?;
     let is_plain =
         |leaf: &Leaf| plain.iter().any(|plain| plain.try_as_col().is_some_and(|name| name.name == leaf.name));
-    let mut by_owner: BTreeMap<Option<At>, Vec<&Leaf>> = BTreeMap::new();
+    // A row can be found as one that passes a filter and as one that does not, so that each filter has rows of its own.
+    let mut by_owner: Vec<(Option<(At, Option<&Expr>)>, Vec<&Leaf>)> = Vec::new();
     for leaf in &leaves {
-        by_owner.entry((!is_plain(leaf)).then_some(leaf.owner)).or_default().push(leaf);
+        let of = (!is_plain(leaf)).then_some((leaf.owner, leaf.filter.as_ref()));
+        match by_owner.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, leaves)) => leaves.push(leaf),
+            None => by_owner.push((of, vec![leaf])),
+        }
     }
     let mut all: Option<Part> = None;
-    for (owner, leaves) in by_owner {
+    for (of, leaves) in by_owner {
+        let owner = of.map(|(owner, _)| owner);
         let (rows, parts) = asked.rows_with_key(&dimensions, &conditions, owner)?;
         let carried = carried(&aggregate.input, &inside.qualifier, &(rows, parts));
         let Some((plan, parts)) = carried? else {

@@ -4,6 +4,7 @@ use super::CubeScan;
 use crate::bind::grouping::outer_columns;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchemaRef};
+use datafusion::logical_expr::expr::AggregateFunctionParams;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use engine::error::SqlError;
 use std::sync::Arc;
@@ -22,6 +23,14 @@ pub(super) struct Ask {
 }
 
 impl Ask {
+    /// Whether it asks for `count(*)`.
+    pub(super) fn counts_rows(&self) -> bool {
+        self.calls.iter().any(|call| match call.clone().unalias() {
+            Expr::AggregateFunction(call) => call.func.name() == "count" && is_of_rows(&call.params),
+            _ => false,
+        })
+    }
+
     /// What a node asks of a cube; None if something else than projections and conditions stands between the two.
     ///
     /// Errors: 0A000 for grouping sets.
@@ -60,6 +69,12 @@ impl Ask {
         let schema = Arc::clone(&aggregate.schema);
         Ok(Some(Ask { scan, qualifier, keys, conditions, calls, schema }))
     }
+}
+
+/// Whether the arguments of `count` say nothing of a row: `*`, or a constant that is not NULL.
+pub(super) fn is_of_rows(params: &AggregateFunctionParams) -> bool {
+    let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if !value.is_null());
+    !params.distinct && params.args.iter().all(is_constant)
 }
 
 /// An expression over the columns of a Projection or SubqueryAlias as one over those of its input; None if a sub-query in it refers

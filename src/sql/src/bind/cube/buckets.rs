@@ -5,6 +5,7 @@
 
 use super::instances::Instances;
 use chrono::{Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
+use chrono_tz::Tz;
 use engine::error::SqlError;
 use repr::{Datum, PgType};
 use semantic::model::dimension::{Granularity, Origin};
@@ -32,6 +33,22 @@ impl Instances<'_, '_, '_> {
                 self.binder.coercer.explicit(begins, if ty == PgType::Date { &PgType::Timestamp } else { &ty })
             }
         }
+    }
+
+    /// A time as the local one of a zone. What has no zone is of Greenwich, as for Cube.
+    pub(super) fn local(&mut self, value: TypedExpr, zone: Tz) -> Result<TypedExpr, SqlError> {
+        let instant = match value.ty {
+            PgType::Timestamptz => value,
+            _ => {
+                let time = self.binder.coercer.explicit(value, &PgType::Timestamp)?;
+                if zone == Tz::UTC {
+                    return Ok(time);
+                }
+                self.template("value AT TIME ZONE 'UTC'", &[("value", time)])?
+            }
+        };
+        let zone = TypedExpr::constant(&Datum::Text(zone.name().into()), PgType::Text)?;
+        self.template("value AT TIME ZONE zone", &[("value", instant), ("zone", zone)])
     }
 
     /// The beginning of the bucket of a model's own that a local time is in.

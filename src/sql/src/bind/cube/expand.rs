@@ -1,5 +1,6 @@
 //! Plans over tables in the place of scans of cubes.
 
+use super::answer::COUNT;
 use super::around::{self, Inside};
 use super::ask::{Ask, columns_in};
 use super::measure::measured_in;
@@ -26,7 +27,7 @@ impl Binder<'_> {
         }
         let mut used = Used::new();
         plan.apply_with_subqueries(|node| {
-            for column in node.expressions().iter().flat_map(columns_in) {
+            for column in node.expressions().iter().flat_map(mentioned) {
                 if let Some(qualifier) = &column.relation {
                     used.entry(qualifier.table().to_owned()).or_default().insert(column.name.clone());
                 }
@@ -51,7 +52,12 @@ impl Binder<'_> {
     fn replacement(&mut self, node: &LogicalPlan, used: &Used) -> Result<Option<LogicalPlan>, SqlError> {
         if let LogicalPlan::Aggregate(aggregate) = node
             && let Some(ask) = Ask::of(aggregate)?
+            && !self.is_of_values(&ask)
         {
+            if ask.counts_rows() {
+                // It stands for the measure of that name, if there is one.
+                self.reads.note(&Expr::Column(Column::new(Some(ask.qualifier.as_str()), COUNT)));
+            }
             return self.in_model(ask.scan.cube.id, |binder| answer::answer(binder, &ask)).map(Some);
         }
         if let LogicalPlan::Aggregate(aggregate) = node
@@ -66,6 +72,13 @@ impl Binder<'_> {
         self.in_model(scan.cube.id, |binder| answer::rows(binder, scan, qualifier, used)).map(Some)
     }
 
+    /// Whether aggregates are of the values that measures have in rows, and no measure is asked for.
+    fn is_of_values(&self, ask: &Ask) -> bool {
+        let is_measure = |column: &Column| self.measures.contains_key(&(ask.qualifier.clone(), column.name.clone()));
+        let none_asked = ask.calls.iter().all(|call| measured_in(call).is_none());
+        none_asked && ask.calls.iter().flat_map(columns_in).any(|column| is_measure(&column))
+    }
+
     /// The cube whose measures are among the calls of an Aggregate node. Errors: 42803, there are several, or what is below the node goes
     /// by a measure.
     fn measures_inside(&self, aggregate: &Aggregate, used: &Used) -> Result<Option<Inside>, SqlError> {
@@ -76,7 +89,10 @@ impl Binder<'_> {
         for call in &aggregate.aggr_expr {
             let member = measured_in(call).and_then(|(column, _)| source(column));
             if measured_in(call).is_some() && member.is_none() {
-                return Err(SqlError::internal("a measure is of no cube"));
+                return Err(super::refused(
+                    "a measure cannot be evaluated over rows that a function has made of its cube's",
+                    "Evaluate it in a sub-query with GROUP BY over the cube, and go on from its result.",
+                ));
             }
             qualifiers
                 .extend(member.iter().filter_map(|column| column.relation.as_ref()).map(|of| of.table().to_owned()));
@@ -120,11 +136,11 @@ impl Binder<'_> {
     }
 
     /// Binds in the scope and by the rights of a cube's model, under qualifiers that nothing else of this statement has.
-    fn in_model(
+    pub(super) fn in_model<T>(
         &mut self,
         cube: GlobalId,
-        bind: impl Fn(&mut Binder<'_>) -> Result<LogicalPlan, SqlError>,
-    ) -> Result<LogicalPlan, SqlError> {
+        bind: impl Fn(&mut Binder<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
         let mut bound = None;
         let security = Arc::new(self.coercer.tables.security());
         let (mut qualifiers, mut counter) = (std::mem::take(&mut self.qualifiers), self.counter);
@@ -143,4 +159,17 @@ impl Binder<'_> {
         done?;
         bound.ok_or_else(|| SqlError::internal("a model calls back"))
     }
+}
+
+/// The columns in an expression, also those of a query around it.
+fn mentioned(expr: &Expr) -> Vec<Column> {
+    let mut found = columns_in(expr);
+    expr.apply(|expr| {
+        if let Expr::OuterReferenceColumn(_, column) = expr {
+            found.push(column.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .expect("the visitor does not fail");
+    found
 }

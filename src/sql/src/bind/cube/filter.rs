@@ -87,6 +87,7 @@ impl Instances<'_, '_, '_> {
             ty if is_stringlike(ty) => PgType::Text,
             // Whole numbers are compared with any number.
             ty if is_integer(ty) && text.trim().parse::<i64>().is_err() => NUMERIC,
+            ty if is_integer(ty) => PgType::Int8,
             PgType::Numeric(_) => NUMERIC,
             ty => ty.clone(),
         };

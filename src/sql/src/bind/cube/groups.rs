@@ -6,11 +6,12 @@
 
 use super::instances::{At, Instances, Leaf, ROOT, equal};
 use crate::bind::columns::{alias_plan, columns_of_plan};
+use crate::bind::logic::balanced;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, Filter, JoinType, LogicalPlan, LogicalPlanBuilder, Projection,
+    Aggregate, Distinct, Expr, Filter, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Projection, when,
 };
 use engine::error::SqlError;
 use sql_functions::TypedExpr;
@@ -23,6 +24,9 @@ pub(super) struct Rows {
     /// The qualifier of the columns.
     pub(super) qualifier: String,
     pub(super) members: BTreeMap<String, TypedExpr>,
+    /// What policies demand: members of other rows are NULL. Whatever a query computes of them, and whenever that is done, it is not
+    /// computed of a row that may not be seen, and no error tells of one.
+    pub(super) guard: Option<Expr>,
 }
 
 /// What is asked of rows, in terms of their columns and of those of the instances.
@@ -45,6 +49,9 @@ pub(super) struct Part {
 struct Way {
     tree: BTreeSet<At>,
     apart: Option<At>,
+    /// Which of the rows that the tree finds count. A row can be found once as one that does and once as one that does not, so that
+    /// nothing else goes by the same rows.
+    passes: Option<Expr>,
 }
 
 impl Grouped<'_> {
@@ -60,7 +67,7 @@ impl Grouped<'_> {
         }
         if ways.is_empty() {
             let tree = instances.tree(ROOT, self.used(instances, None))?;
-            ways.push((Way { tree, apart: None }, Vec::new()));
+            ways.push((Way { tree, apart: None, passes: None }, Vec::new()));
         }
         let mut all: Option<Part> = None;
         for (way, leaves) in &ways {
@@ -88,18 +95,15 @@ impl Grouped<'_> {
         let with_arguments = used.iter().copied().chain(self.rows.used_by(instances, &leaf.call));
         let whole = instances.tree(ROOT, with_arguments)?;
         if ignores_copies(&leaf.call) || !instances.is_multiplied(leaf.owner, &whole) {
-            return Ok(Way { tree: whole, apart: None });
+            return Ok(Way { tree: whole, apart: None, passes: None });
         }
-        Ok(Way { tree: instances.tree(ROOT, used)?, apart: Some(leaf.owner) })
+        let tree = instances.tree(ROOT, used)?;
+        Ok(Way { tree, apart: Some(leaf.owner), passes: leaf.filter.clone() })
     }
 
     /// The rows of a tree that meet the conditions, with the columns of its instances and of the members that are there.
     fn conditioned(&self, instances: &Instances<'_, '_, '_>, tree: &BTreeSet<At>) -> Result<LogicalPlan, SqlError> {
-        let mut plan = self.rows.of(instances, tree)?;
-        for condition in self.conditions {
-            plan = LogicalPlan::Filter(Filter::try_new(condition.clone(), Arc::new(plan))?);
-        }
-        Ok(plan)
+        conditioned(self.rows.of(instances, tree)?, self.conditions)
     }
 
     fn together(
@@ -117,7 +121,11 @@ impl Grouped<'_> {
             keys.push(Expr::Column(Column::from_name(name)));
         }
         let plan = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?);
-        let calls = leaves.iter().map(|leaf| filtered(leaf, leaf.filter.clone())).collect();
+        let mut calls = Vec::with_capacity(leaves.len());
+        for leaf in leaves {
+            let is_there = if leaf.owner == ROOT { None } else { Some(instances.is_there(leaf.owner)?) };
+            calls.push(filtered(leaf, leaf.filter.clone().into_iter().chain(is_there).reduce(Expr::and)));
+        }
         aggregated(plan, keys, calls, leaves)
     }
 
@@ -143,7 +151,7 @@ pub(super) struct Found {
     pub(super) parts: Vec<Expr>,
 }
 
-/// Leaves over the rows of an instance that are found for each group, each once. Filters of leaves are over the rows in which these are
+/// Leaves over the rows of an instance that are found for each group, each once. They have one filter, over the rows in which these are
 /// found.
 pub(super) fn apart(
     instances: &mut Instances<'_, '_, '_>,
@@ -162,8 +170,9 @@ pub(super) fn apart(
     };
     let keys: Vec<String> = found.keys.iter().map(|key| named("key", key)).collect();
     let parts: Vec<String> = found.parts.iter().map(|part| named("part", part)).collect();
-    let passes: Vec<Option<String>> =
-        leaves.iter().map(|leaf| leaf.filter.as_ref().map(|filter| named("passes", filter))).collect();
+    let filter = leaves.first().and_then(|leaf| leaf.filter.as_ref());
+    debug_assert!(leaves.iter().all(|leaf| leaf.filter.as_ref() == filter), "rows are found for one filter");
+    let passes = filter.map(|filter| named("passes", filter));
     let found = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(found.plan))?);
     let found = LogicalPlan::Distinct(Distinct::All(Arc::new(found)));
     let qualifier = instances.binder.qualifier("found");
@@ -174,8 +183,8 @@ pub(super) fn apart(
     let own = rows.of(instances, &tree)?;
     let on = parts.iter().zip(own_key).map(|(part, own)| equal(column(part), own.expr));
     let plan = LogicalPlanBuilder::from(found).join_on(own, JoinType::Left, on)?.build()?;
-    let calls = leaves.iter().zip(&passes).map(|(leaf, passes)| filtered(leaf, passes.as_ref().map(column)));
-    let calls = calls.collect();
+    let counts = passes.as_ref().map(column).into_iter().chain([instances.is_there(owner)?]).reduce(Expr::and);
+    let calls = leaves.iter().map(|leaf| filtered(leaf, counts.clone())).collect();
     aggregated(plan, keys.iter().map(column).collect(), calls, leaves)
 }
 
@@ -196,14 +205,28 @@ impl Part {
     }
 }
 
+/// The rows of a plan that meet all conditions.
+pub(super) fn conditioned(plan: LogicalPlan, conditions: &[Expr]) -> Result<LogicalPlan, SqlError> {
+    if conditions.is_empty() {
+        return Ok(plan);
+    }
+    let all = balanced(conditions.to_vec(), Operator::And);
+    Ok(LogicalPlan::Filter(Filter::try_new(all, Arc::new(plan))?))
+}
+
 impl Rows {
     /// The rows of a tree with the columns of its instances, and the members that are made of these.
     pub(super) fn of(&self, instances: &Instances<'_, '_, '_>, tree: &BTreeSet<At>) -> Result<LogicalPlan, SqlError> {
         let plan = instances.joined(tree)?;
         let mut exprs = columns_of_plan(&plan);
+        let guard = self.guard.as_ref().filter(|guard| instances.used_by(guard).is_subset(tree));
         for (name, member) in &self.members {
             if instances.used_by(&member.expr).is_subset(tree) {
-                exprs.push(member.expr.clone().alias_qualified(Some(self.qualifier.as_str()), name));
+                let value = match guard {
+                    Some(guard) => when(guard.clone(), member.expr.clone()).end()?,
+                    None => member.expr.clone(),
+                };
+                exprs.push(value.alias_qualified(Some(self.qualifier.as_str()), name));
             }
         }
         Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?))

@@ -35,6 +35,10 @@ pub(super) type At = usize;
 
 pub(super) const ROOT: At = 0;
 
+/// The most that members made of members may come to: as deep, and as many pieces.
+const VALUE_DEPTH_MAX: usize = 100;
+const VALUE_SIZE_MAX: usize = 10_000;
+
 /// The cubes of one query.
 pub(super) struct Instances<'b, 't, 'm> {
     /// Binds in the scope of the model.
@@ -67,6 +71,14 @@ pub(super) struct Leaf {
     /// Which rows count, over the columns of the query's rows.
     pub(super) filter: Option<Expr>,
     pub(super) name: String,
+}
+
+impl Leaf {
+    /// The same over fewer rows.
+    pub(super) fn but(&self, filter: Option<Expr>) -> Leaf {
+        let filter = self.filter.clone().into_iter().chain(filter).reduce(Expr::and);
+        Leaf { filter, ..self.clone() }
+    }
 }
 
 impl<'b, 't, 'm> Instances<'b, 't, 'm> {
@@ -189,8 +201,29 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
             DimensionValue::SubQuery(sql) => self.sub_query(at, sql)?,
         };
         let value = self.binder.coercer.settle(value)?;
+        self.check_size(at, &value.expr, name)?;
         self.all[at].values.insert(name, value.clone());
         Ok(value)
+    }
+
+    /// Error 54001: what members are made of has become too much.
+    fn check_size(&self, at: At, expr: &Expr, name: &str) -> Result<(), SqlError> {
+        let (mut open, mut size) = (vec![(expr, 1_usize)], 0_usize);
+        let mut children = Vec::new();
+        while let Some((expr, depth)) = open.pop() {
+            size += 1;
+            if depth > VALUE_DEPTH_MAX || size > VALUE_SIZE_MAX {
+                let cube = self.all[at].cube.name();
+                let message = format!("member \"{name}\" of cube \"{cube}\" is made of too many others");
+                return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+            }
+            expr.apply_children(|child| {
+                children.push((child, depth + 1));
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            open.append(&mut children);
+        }
+        Ok(())
     }
 
     fn segment(&mut self, at: At, segment: &'m Segment) -> Result<TypedExpr, SqlError> {
@@ -228,24 +261,31 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
         }
         let cube = self.all[at].cube;
         self.rolling = self.rolling.or_else(|| measure.rolling_window.as_ref().map(|_| measure));
-        let value = match (&measure.sql, measure.kind) {
-            (Some(sql), kind) if !kind.is_aggregate() => self.value(at, sql, Clause::Select)?,
+        let (value, filter) = match (&measure.sql, measure.kind) {
+            (Some(sql), kind) if !kind.is_aggregate() => (self.value(at, sql, Clause::Select)?, None),
             _ => self.aggregate(at, measure).map_err(|error| located(error, cube, &measure.described.place))?,
         };
         let value = self.binder.coercer.settle(value)?;
-        let expr = self.over_leaves(at, value.expr, name, &measure.described.place)?;
+        if value.expr.exists(|expr| Ok(matches!(expr, Expr::Unnest(_))))? {
+            let error = SqlError::unsupported(format!("a set of values as measure \"{name}\""));
+            return Err(located(error, cube, &measure.described.place));
+        }
+        let expr = self.over_leaves(at, value.expr, filter, name, &measure.described.place)?;
+        self.check_size(at, &expr, name)?;
         let value = TypedExpr { expr, nullable: true, ..value };
         self.all[at].values.insert(name, value.clone());
         Ok(value)
     }
 
-    /// An aggregate of the cube's rows.
-    fn aggregate(&mut self, at: At, measure: &'m Measure) -> Result<TypedExpr, SqlError> {
+    /// An aggregate of the cube's rows, and which of them count, if others say so: a row counts once, however many of these do.
+    fn aggregate(&mut self, at: At, measure: &'m Measure) -> Result<(TypedExpr, Option<Expr>), SqlError> {
         let mut conditions = Vec::with_capacity(measure.filters.len());
         for filter in &measure.filters {
             conditions.push(self.condition(at, filter)?);
         }
-        let condition = conditions.into_iter().reduce(Expr::and);
+        let is_own = |condition: &Expr| self.used_by(condition).iter().all(|used| *used == at);
+        let (own, of_others): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_own);
+        let (condition, filter) = (own.into_iter().reduce(Expr::and), of_others.into_iter().reduce(Expr::and));
         let value = match &measure.sql {
             Some(sql) => Some(self.value(at, sql, Clause::Aggregate)?),
             // Where a join has found no row of the cube, its key is NULL.
@@ -273,7 +313,7 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
             _ => "count(value)",
         };
         let value = value.transpose()?.map(|value| ("value", value));
-        self.template(call, value.as_slice())
+        Ok((self.template(call, value.as_slice())?, filter))
     }
 
     /// Error 42803: rows of a cube cannot be told apart.
@@ -286,11 +326,18 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
     }
 
     /// The expression with leaves in the place of its aggregates. Error 42803: there is a column of a row in it.
-    pub(super) fn over_leaves(&mut self, at: At, expr: Expr, name: &str, place: &Place) -> Result<Expr, SqlError> {
+    pub(super) fn over_leaves(
+        &mut self,
+        at: At,
+        expr: Expr,
+        filter: Option<Expr>,
+        name: &str,
+        place: &Place,
+    ) -> Result<Expr, SqlError> {
         let replaced = expr.transform_down(|expr| {
             Ok(match expr {
                 Expr::AggregateFunction(_) => {
-                    let leaf = self.leaf(at, expr, None);
+                    let leaf = self.leaf(at, expr, filter.clone());
                     Transformed::new(leaf, true, TreeNodeRecursion::Jump)
                 }
                 other => Transformed::no(other),
@@ -417,6 +464,13 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
             return Err(self.keyless(at, asked));
         }
         parts.into_iter().map(|part| self.dimension(at, part)).collect()
+    }
+
+    /// Whether a row of an instance is there, where joins may have found none. Error 42803.
+    pub(super) fn is_there(&mut self, at: At) -> Result<Expr, SqlError> {
+        let asked = self.all[at].cube.name().to_owned();
+        let parts = self.key(at, &asked)?.into_iter().map(|part| part.expr.is_not_null());
+        parts.reduce(Expr::or).ok_or_else(|| SqlError::internal("a key has parts"))
     }
 
     /// The key of an instance that is a cube with rows of its own; nothing of a sub-query, which has one row for each of its cube's.

@@ -52,6 +52,7 @@ impl<'m> Instances<'_, '_, 'm> {
         value: &mut dyn FnMut(&mut Self, &Name) -> Result<TypedExpr, SqlError>,
     ) -> Result<Option<Expr>, SqlError> {
         let Some(security) = self.binder.security.clone().filter(|_| !policies.is_empty()) else { return Ok(None) };
+        self.binder.coercer.tables.note_policy();
         let mut allowed: Vec<Expr> = Vec::new();
         let own = policies.iter().filter(|policy| policy.allows(&security, of, members.iter().copied()));
         let own: Vec<&Policy> = own.collect();

@@ -72,6 +72,11 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
         .with_detail(format!("This operation is not supported for {}.", plural(kind))));
     }
     check_owner(ctx, ObjectId::Item(on.id), on.object_kind(), &on.name.item)?;
+    if let ItemKind::View(view) = &on.kind {
+        let dependencies = Dependencies::new();
+        dependencies.trusted(&PlanContext { from_tables: true, ..*ctx }).view(view, on.owner)?;
+        dependencies.check_no_policies("an index on a view")?;
+    }
     let schema = ctx
         .catalog
         .schema(on.schema)

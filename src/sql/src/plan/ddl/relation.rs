@@ -109,6 +109,9 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
     if dependencies.all().iter().any(is_temporary) {
         return Err(SqlError::unsupported("a view over a temporary table"));
     }
+    if cluster.is_some() {
+        dependencies.check_no_policies("a materialized view")?;
+    }
     if dependencies.locks().is_some() {
         return Err(SqlError::unsupported("FOR UPDATE/SHARE in a view"));
     }
@@ -125,6 +128,9 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
         Some(existing) if create.or_replace => {
             let kind = if cluster.is_some() { ObjectKind::MaterializedView } else { ObjectKind::View };
             check_replacement(ctx, kind, &existing, &desc, &dependencies)?;
+            if !ctx.catalog.dependents(existing.id).is_empty() {
+                dependencies.check_no_policies("a view that others are made of")?;
+            }
             Some(existing.id)
         }
         Some(_) => return already_exists(&name.item, create.if_not_exists, create.tag()),
