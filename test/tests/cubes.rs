@@ -462,8 +462,8 @@ const SEEN: [(&str, &str); 14] = [
     ),
 ];
 
-#[test]
-fn nobody_sees_rows_of_others_through_a_cube() {
+/// A server with the tenants' model, and a session of its superuser.
+fn tenants() -> (Server, Wire) {
     let server = Server::start().expect("a server");
     let mut system = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
     system.execute(TENANTS).expect("the tables");
@@ -474,8 +474,16 @@ fn nobody_sees_rows_of_others_through_a_cube() {
         system.execute(&format!("CREATE ROLE {group}")).expect("a role");
     }
     system.execute("CREATE ROLE nobody LOGIN; CREATE ROLE ghost LOGIN").expect("roles");
-    for (role, groups, condition) in READERS {
+    for (role, groups, _) in READERS {
         system.execute(&format!("CREATE ROLE {role} LOGIN; GRANT {} TO {role}", groups.join(", "))).expect("a role");
+    }
+    (server, system)
+}
+
+#[test]
+fn nobody_sees_rows_of_others_through_a_cube() {
+    let (server, mut system) = tenants();
+    for (role, _, condition) in READERS {
         let mut wire = Wire::start(server.sql_addr(), role, "materialize").expect("a session");
         for (cube, tables) in SEEN {
             let tables = format!("WITH i AS (SELECT * FROM raw.invoices WHERE {condition}) {tables}");
@@ -502,6 +510,11 @@ fn nobody_sees_rows_of_others_through_a_cube() {
             assert!(refusal(&mut wire, &sql).starts_with("0A000"), "{sql}");
         }
     }
+}
+
+#[test]
+fn errors_and_refusals_tell_of_no_row_and_no_member() {
+    let (server, mut system) = tenants();
     // No error tells of a row that may not be seen.
     let mut bob = Wire::start(server.sql_addr(), "bob", "materialize").expect("a session");
     let probe = "CASE WHEN tenant = 'c' AND amount < 900 THEN tenant || ':' || amount ELSE '1' END::int";
@@ -522,6 +535,26 @@ fn nobody_sees_rows_of_others_through_a_cube() {
     }
     nobody.execute("SELECT name, MEASURE(count) FROM clients GROUP BY 1").expect("no policy is in the way");
     let mut amy = Wire::start(server.sql_addr(), "amy", "materialize").expect("a session");
+    for sql in [
+        "SELECT MEASURE(margin) FROM invoices",
+        "SELECT margin FROM billing",
+        "SELECT note FROM notes",
+        "SELECT * FROM invoices",
+    ] {
+        assert!(refusal(&mut amy, sql).starts_with("42501"), "{sql}");
+    }
+    // count(*) is the measure of that name, which has to be granted.
+    system.execute("SET search_path = public; REVOKE SELECT ON invoices FROM PUBLIC; GRANT SELECT (tenant, total) ON invoices TO amy").expect("granted");
+    assert!(refusal(&mut amy, "SELECT count(*) FROM invoices").starts_with("42501"));
+    amy.execute("SELECT tenant, MEASURE(total) FROM invoices GROUP BY 1").expect("granted");
+    system.execute("GRANT SELECT ON invoices TO PUBLIC").expect("granted");
+}
+
+#[test]
+fn policies_go_with_roles_and_end() {
+    let (server, mut system) = tenants();
+    let mut nobody = Wire::start(server.sql_addr(), "nobody", "materialize").expect("a session");
+    let mut amy = Wire::start(server.sql_addr(), "amy", "materialize").expect("a session");
     // What clients are told of: cubes and members that a policy shows.
     let told = "SELECT name, jsonb_array_length(meta->'measures'), meta->>'title' FROM mz_internal.mz_cubes ORDER BY 1";
     let text = |text: &str| Some(text.to_owned());
@@ -539,14 +572,6 @@ fn nobody_sees_rows_of_others_through_a_cube() {
     system.execute("REVOKE SELECT ON clients FROM PUBLIC").expect("revoked");
     assert_eq!(rows(&mut ghost, told).len(), 2);
     system.execute("GRANT SELECT ON clients TO PUBLIC").expect("granted");
-    for sql in [
-        "SELECT MEASURE(margin) FROM invoices",
-        "SELECT margin FROM billing",
-        "SELECT note FROM notes",
-        "SELECT * FROM invoices",
-    ] {
-        assert!(refusal(&mut amy, sql).starts_with("42501"), "{sql}");
-    }
     // A policy that leads back to itself, and a thousand filters, are refused or answered.
     system.execute("CREATE SCHEMA deep; SET search_path = deep; CREATE SEMANTIC MODEL m AS $$cubes: [{name: pa, sql: SELECT 1 AS id, \
                     joins: [{name: pb, relationship: one_to_many, sql: \"{CUBE}.id = {pb}.id\"}], \
@@ -561,11 +586,6 @@ fn nobody_sees_rows_of_others_through_a_cube() {
     .join(", ");
     let sql = format!("SELECT * FROM cube_load('{{\"measures\": [\"invoices.count\"], \"filters\": [{filters}]}}')");
     assert_eq!(rows(&mut amy, &sql), rows(&mut amy, "SELECT MEASURE(count) FROM invoices"));
-    // count(*) is the measure of that name, which has to be granted.
-    system.execute("SET search_path = public; REVOKE SELECT ON invoices FROM PUBLIC; GRANT SELECT (tenant, total) ON invoices TO amy").expect("granted");
-    assert!(refusal(&mut amy, "SELECT count(*) FROM invoices").starts_with("42501"));
-    amy.execute("SELECT tenant, MEASURE(total) FROM invoices GROUP BY 1").expect("granted");
-    system.execute("GRANT SELECT ON invoices TO PUBLIC").expect("granted");
     // What is granted and taken away counts at once.
     let before = rows(&mut amy, "SELECT MEASURE(count) FROM invoices");
     system.execute("GRANT boss TO amy").expect("granted");

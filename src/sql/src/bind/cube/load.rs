@@ -179,7 +179,7 @@ impl<'m> Load<'_, '_, '_, 'm> {
         }
         for of in &query.time_dimensions {
             if let Some(range) = &of.range {
-                let filter = Filter::Member(of.dimension.clone(), semantic::query::Condition::In(range.clone()));
+                let filter = Filter::Member(of.dimension.clone(), semantic::query::Condition::In(*range));
                 conditions.push(self.filter(&filter)?);
             }
         }
