@@ -62,7 +62,6 @@ use repr::sqlstate::SqlState;
 use repr::{PgType, RelationDesc};
 pub use resolver::{BindModel, ResolvedTable, TableResolver};
 use scope::{Clause, Frame, Scope, ScopeColumn};
-use semantic::security::Security;
 use sql_functions::TypedExpr;
 use sqlparser::ast;
 use std::collections::{HashMap, HashSet};
@@ -115,7 +114,7 @@ pub struct Binder<'a> {
     has_cubes: bool,
     measures: cube::Measures,
     /// Who asks, in what stands in the place of cubes; nobody where a model is only looked at.
-    security: Option<Arc<Security>>,
+    asker: Option<&'a dyn TableResolver>,
     /// How many dimensions that are sub-queries are being bound, each in the one before it.
     sub_queries: usize,
     /// How many queries are being bound, each in the one before it.
@@ -237,7 +236,7 @@ impl<'a> Binder<'a> {
             alone: Vec::new(),
             has_cubes: false,
             measures: cube::Measures::new(),
-            security: None,
+            asker: None,
             sub_queries: 0,
             queries: 0,
             depth: 0,

@@ -152,13 +152,9 @@ impl<'a> Resolver<'a> {
         bind::describe_model(&model.model, &self.inside(&model.context, owner)?)
     }
 
-    /// The model with this id, and its owner.
-    fn model(&self, id: GlobalId) -> Result<(RoleId, ModelDef), SqlError> {
-        let item = self.ctx.catalog.item(id);
-        match item.as_ref().map(|item| (item.owner, &item.kind)) {
-            Some((owner, ItemKind::SemanticModel(model))) => Ok((owner, model.clone())),
-            _ => Err(SqlError::internal(format!("{id} is no semantic model"))),
-        }
+    /// The semantic model with this id.
+    fn model(&self, id: GlobalId) -> Result<Arc<ItemRef>, SqlError> {
+        self.ctx.catalog.item(id).ok_or_else(|| SqlError::internal(format!("there is no semantic model {id}")))
     }
 
     /// A resolver for the names in a definition.
@@ -210,6 +206,14 @@ impl<'a> Resolver<'a> {
         if self.depth == 0 {
             used.named.insert(name.to_vec(), (item.id, item.desc.arity()));
         }
+    }
+}
+
+/// What a semantic model says.
+pub(super) fn definition(item: &ItemRef) -> Result<&ModelDef, SqlError> {
+    match &item.kind {
+        ItemKind::SemanticModel(model) => Ok(model),
+        _ => Err(SqlError::internal(format!("{} is no semantic model", item.name))),
     }
 }
 
@@ -277,7 +281,8 @@ impl TableResolver for Resolver<'_> {
             }
             ItemKind::Cube(cube) => {
                 let model = self.model(cube.model)?;
-                let cube = CubeRef { id: item.id, name: item.name.item.clone(), model: Arc::clone(&model.1.model) };
+                let model = Arc::clone(&definition(&model)?.model);
+                let cube = CubeRef { id: item.id, name: item.name.item.clone(), model };
                 Ok(ResolvedTable::Cube { name, cube, desc: Arc::clone(&item.desc) })
             }
             ItemKind::Index(_) | ItemKind::Secret(_) | ItemKind::SemanticModel(_) => {
@@ -291,8 +296,8 @@ impl TableResolver for Resolver<'_> {
         let Some(ItemKind::Cube(cube)) = item.as_ref().map(|item| &item.kind) else {
             return Err(SqlError::internal(format!("{cube} is no cube")));
         };
-        let (owner, model) = self.model(cube.model)?;
-        bind(&self.inside(&model.context, owner)?)
+        let model = self.model(cube.model)?;
+        bind(&self.inside(&definition(&model)?.context, model.owner)?)
     }
 
     fn note_policy(&self) {

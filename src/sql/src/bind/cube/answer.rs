@@ -144,7 +144,7 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
         conditions: &[Expr],
         owner: Option<At>,
     ) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
-        let plan = self.rows_behind(dimensions, conditions, owner)?;
+        let plan = self.rows_where(dimensions, conditions, owner)?;
         let known: Vec<(Expr, Expr)> = dimensions.iter().map(|expr| (expr.clone(), expr.clone())).collect();
         let (exprs, schema) = self.scan_columns(&known)?;
         let mut exprs = named(exprs, &schema);
@@ -170,13 +170,13 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
             && own.iter().any(|at| self.instances.is_multiplied(*at, &all) && !self.instances.is_multiplied(*at, &own)))
     }
 
-    /// Rows that meet conditions, with what expressions need.
-    pub(super) fn rows_where(&self, exprs: &[Expr], conditions: &[Expr]) -> Result<LogicalPlan, SqlError> {
-        self.rows_behind(exprs, conditions, None)
-    }
-
-    /// The same, and with one more instance.
-    fn rows_behind(&self, exprs: &[Expr], conditions: &[Expr], more: Option<At>) -> Result<LogicalPlan, SqlError> {
+    /// Rows that meet conditions, with what expressions need and one more instance.
+    pub(super) fn rows_where(
+        &self,
+        exprs: &[Expr],
+        conditions: &[Expr],
+        more: Option<At>,
+    ) -> Result<LogicalPlan, SqlError> {
         let needed: Vec<Expr> = exprs.iter().chain(conditions).cloned().collect();
         let tree = self.tree(&needed, more)?;
         conditioned(self.rows.of(&self.instances, &tree)?, conditions)

@@ -12,7 +12,6 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use engine::error::SqlError;
 use repr::GlobalId;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
 /// By qualifier, the columns that a statement refers to anywhere.
 type Used = HashMap<String, BTreeSet<String>>;
@@ -142,12 +141,12 @@ impl Binder<'_> {
         bind: impl Fn(&mut Binder<'_>) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
         let mut bound = None;
-        let security = Arc::new(self.coercer.tables.security());
+        let asker = self.coercer.tables;
         let (mut qualifiers, mut counter) = (std::mem::take(&mut self.qualifiers), self.counter);
         let done = self.coercer.tables.in_model(cube, &mut |tables| {
             let mut params = Params::none();
             let mut binder = Binder::new(tables, &mut params);
-            binder.security = Some(Arc::clone(&security));
+            binder.asker = Some(asker);
             binder.qualifiers = std::mem::take(&mut qualifiers);
             binder.counter = counter;
             let plan = bind(&mut binder);

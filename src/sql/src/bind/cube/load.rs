@@ -282,7 +282,7 @@ impl<'m> Load<'_, '_, '_, 'm> {
     ) -> Result<LogicalPlan, SqlError> {
         let mut groups: Vec<Expr> = keys.iter().map(|key| key.value.expr.clone()).collect();
         if self.query.rows == Rows::Ungrouped && measures.is_empty() && having.is_empty() {
-            let plan = self.asked.rows_where(&groups, conditions)?;
+            let plan = self.asked.rows_where(&groups, conditions, None)?;
             return named(plan, keys, groups);
         }
         if self.query.rows == Rows::Ungrouped {

@@ -15,7 +15,6 @@ use semantic::query::{Filter, Name};
 use semantic::security::Security;
 use sql_functions::TypedExpr;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// The members that a query names, by the instance that they are of.
 pub(super) type Seen = BTreeMap<At, BTreeSet<String>>;
@@ -51,7 +50,8 @@ impl<'m> Instances<'_, '_, 'm> {
         members: &[&str],
         value: &mut dyn FnMut(&mut Self, &Name) -> Result<TypedExpr, SqlError>,
     ) -> Result<Option<Expr>, SqlError> {
-        let Some(security) = self.binder.security.clone().filter(|_| !policies.is_empty()) else { return Ok(None) };
+        let Some(asker) = self.binder.asker.filter(|_| !policies.is_empty()) else { return Ok(None) };
+        let security = asker.security();
         self.binder.coercer.tables.note_policy();
         let mut allowed: Vec<Expr> = Vec::new();
         let own = policies.iter().filter(|policy| policy.allows(&security, of, members.iter().copied()));
@@ -72,7 +72,7 @@ impl<'m> Instances<'_, '_, 'm> {
     }
 }
 
-fn denied(of: &str, security: &Arc<Security>) -> SqlError {
+fn denied(of: &str, security: &Security) -> SqlError {
     let groups: Vec<&str> = security.groups.iter().map(String::as_str).collect();
     SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied for cube \"{of}\"")).with_detail(
         format!(

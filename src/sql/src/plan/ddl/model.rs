@@ -4,7 +4,7 @@ use super::name::{already_exists, new_item};
 use super::{check_owner_of, missing};
 use crate::bind::{self, DescribedCube, ModelTypes};
 use crate::names::{is_temporary, resolve_item, unknown_relation};
-use crate::plan::resolver::Dependencies;
+use crate::plan::resolver::{Dependencies, definition};
 use crate::plan::{DefContext, ItemKind, ItemRef, ModelDef, Plan, PlanContext};
 use engine::error::{PlanNotice, SqlError};
 use engine::names::{ObjectKind, SchemaId};
@@ -103,11 +103,8 @@ pub(in crate::plan) fn plan_alter_model(ctx: &PlanContext<'_>, alter: &AlterMode
 
 /// The columns that the cubes of a model have over the relations that there are now. Errors: it cannot be bound.
 pub fn describe_cubes(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<ModelTypes, SqlError> {
-    let ItemKind::SemanticModel(model) = &item.kind else {
-        return Err(SqlError::internal(format!("{} is no semantic model", item.name)));
-    };
     let ctx = PlanContext { from_tables: true, ..*ctx };
-    Dependencies::new().trusted(&ctx).describe(model, item.owner)
+    Dependencies::new().trusted(&ctx).describe(definition(item)?, item.owner)
 }
 
 /// What stands behind `CREATE SEMANTIC MODEL name`.
