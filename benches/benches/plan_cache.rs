@@ -64,6 +64,7 @@ impl Server {
             database: Some("materialize".to_owned()),
             internal: true,
             options: Vec::new(),
+            claims: None,
             peer: None,
             local: None,
             encryption: None,

@@ -64,7 +64,7 @@ impl Activity {
     pub(crate) fn for_tests() -> Activity {
         let (user, options) = (String::new(), Vec::new());
         let (database, internal, peer, local, encryption) = (None, false, None, None, None);
-        let startup = StartupParams { user, database, internal, options, peer, local, encryption };
+        let startup = StartupParams { user, database, internal, options, claims: None, peer, local, encryption };
         Activity::new(catalog::system::MZ_SYSTEM, "", &startup, 0)
     }
 

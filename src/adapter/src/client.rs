@@ -235,7 +235,7 @@ impl Client {
         };
         self.register(id, handle.clone())?;
         let locks = Owner::new(Arc::clone(&shared.locks), id, found.oid);
-        let mut session = Session::new(Arc::clone(shared), vars, locks, (id, handle));
+        let mut session = Session::new(Arc::clone(shared), vars, locks, (id, handle), startup.claims);
         session.notices.extend(sql::vars::startup_notices(&startup.options).into_iter().map(Into::into));
         Ok(session)
     }

@@ -18,6 +18,7 @@ pub mod answer;
 pub mod bindable;
 mod cancel;
 pub mod client;
+mod cubes;
 pub mod description;
 pub mod error;
 mod locks;

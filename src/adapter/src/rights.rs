@@ -15,12 +15,14 @@ pub(crate) struct Rights {
     own: Arc<RoleRef>,
     /// Whose privileges count: the same, or what SET ROLE said.
     pub(crate) role: Arc<RoleRef>,
+    /// What its token says of it, a JSON object.
+    pub(crate) claims: Option<Arc<str>>,
 }
 
 impl Rights {
     /// Of a session of this role.
-    pub(crate) fn new(own: Arc<RoleRef>) -> Rights {
-        Rights { role: Arc::clone(&own), own }
+    pub(crate) fn new(own: Arc<RoleRef>, claims: Option<Arc<str>>) -> Rights {
+        Rights { role: Arc::clone(&own), own, claims }
     }
 
     /// Who logged in.
@@ -80,7 +82,7 @@ mod tests {
             create_role: false,
             create_cluster: false,
         });
-        let (state, mut rights) = (initial(), Rights::new(Arc::clone(&own)));
+        let (state, mut rights) = (initial(), Rights::new(Arc::clone(&own), None));
         assert_eq!(rights.allowed(&state, "none").expect("its own").name, "joe");
         let error = rights.allowed(&state, "gone").map(drop).expect_err("it is not there");
         assert_eq!(error.sqlstate(), SqlState::INVALID_PARAMETER_VALUE);

@@ -101,6 +101,7 @@ impl Session {
         vars: SessionVars,
         locks: Arc<Owner>,
         (id, handle): (u32, SessionHandle),
+        claims: Option<Arc<str>>,
     ) -> Session {
         let SessionHandle { secret, role, cancel, ended, activity } = handle;
         let first_application_name = vars.get("application_name").unwrap_or_default();
@@ -109,7 +110,7 @@ impl Session {
         let mut session = Session {
             first_revision,
             shared,
-            rights: Rights::new(role),
+            rights: Rights::new(role, claims),
             settings: SessionSettings::new(vars),
             transaction: Transaction::new(),
             statements: Statements::default(),

@@ -106,8 +106,9 @@ impl SessionSettings {
         let vars = &self.vars;
         let temporary = self.has_temporary.then(|| temporary_schema(running.key.0));
         let key = format!(
-            "{}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{:?}\u{1}{:?}\u{1}{:?}",
+            "{}\u{1}{:?}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{:?}\u{1}{:?}\u{1}{:?}",
             rights.role.id,
+            rights.claims,
             vars.database(),
             vars.search_path(),
             vars.cluster(),
@@ -119,6 +120,7 @@ impl SessionSettings {
         self.info = SessionInfo {
             user: rights.role.name.clone(),
             session_user: rights.own().name.clone(),
+            claims: rights.claims.clone(),
             database: vars.database().to_owned(),
             search_path: vars.search_path().to_vec(),
             locale: vars.locale(),

@@ -2,6 +2,7 @@
 
 use catalog::builtin::introspection::Encryption;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// What a connection asks for when it begins.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct StartupParams {
     pub internal: bool,
     /// All other parameters, `options=-c …` taken apart.
     pub options: Vec<(String, String)>,
+    /// What is vouched for by the token that it has shown, a JSON object.
+    pub claims: Option<Arc<str>>,
     /// Where it came from.
     pub peer: Option<SocketAddr>,
     /// At which address of the server it came in.

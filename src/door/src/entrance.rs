@@ -3,6 +3,7 @@
 use crate::hba::{Guest, Method, Rules};
 use crate::tls::{Identity, Tls, TlsFiles, encryption};
 use crate::token::{TokenFiles, Tokens};
+use crate::visitor::Place;
 use adapter::client::Client;
 use adapter::error::AdapterError;
 use adapter::session::Session;
@@ -122,14 +123,9 @@ impl Entrance {
     }
 
     /// Opens a session for a user who has shown what it has to. Errors: those of [`Client::connect`].
-    pub fn connect(
-        &self,
-        arrival: &Arrival,
-        user: String,
-        database: String,
-        options: Vec<(String, String)>,
-    ) -> Result<Session, AdapterError> {
-        self.client.connect(StartupParams { options, ..startup(arrival, user, database) })
+    pub fn connect(&self, arrival: &Arrival, place: Place) -> Result<Session, AdapterError> {
+        let Place { user, database, options, claims } = place;
+        self.client.connect(StartupParams { options, claims, ..startup(arrival, user, database) })
     }
 }
 
@@ -137,7 +133,7 @@ impl Entrance {
 pub fn startup(arrival: &Arrival, user: String, database: String) -> StartupParams {
     let Arrival { peer, local, port, encryption, .. } = arrival.clone();
     let (database, internal, options) = (Some(database), port == Port::Internal, Vec::new());
-    StartupParams { user, database, internal, options, peer, local, encryption }
+    StartupParams { user, database, internal, options, claims: None, peer, local, encryption }
 }
 
 fn read_rules(file: Option<&Path>) -> io::Result<Rules> {

@@ -7,7 +7,8 @@
 
 use crate::entrance::{Arrival, Entrance, Port};
 use crate::hba::Method;
-use crate::visitor::Visitor;
+use crate::token::Vouched;
+use crate::visitor::{Place, Visitor};
 use adapter::error::AdapterError;
 use adapter::password::Credentials;
 use base64::alphabet;
@@ -66,10 +67,8 @@ impl Refused {
 /// Who is let in.
 #[derive(Debug)]
 pub struct Admitted {
-    /// As this role.
-    pub user: String,
-    /// To this database.
-    pub database: String,
+    /// As whom, and to which database, without parameters.
+    pub place: Place,
     /// Whether by a rule alone: whoever else has made it send the request has had it let in.
     pub is_trusted: bool,
 }
@@ -128,11 +127,14 @@ pub async fn admit<T>(
     database: Option<String>,
 ) -> Result<Admitted, Refused> {
     let arrival = &visitor.arrival;
-    let user = match (&shown, arrival.port) {
-        (Shown::Password(user, _) | Shown::Known(user), _) => user.clone(),
-        (Shown::Token(token), _) => vouched_for(arrival, entrance, token)?,
-        (Shown::Nothing, Port::External) => NOBODY.to_owned(),
-        (Shown::Nothing, Port::Internal) => OPERATOR.to_owned(),
+    let (user, claims) = match (&shown, arrival.port) {
+        (Shown::Password(user, _) | Shown::Known(user), _) => (user.clone(), None),
+        (Shown::Token(token), _) => {
+            let Vouched { role, claims } = vouched_for(arrival, entrance, token)?;
+            (role, Some(claims.into()))
+        }
+        (Shown::Nothing, Port::External) => (NOBODY.to_owned(), None),
+        (Shown::Nothing, Port::Internal) => (OPERATOR.to_owned(), None),
     };
     let database = entrance.client().database_for(&user, database);
     let is_trusted = match entrance.method_for(arrival, &user, &database) {
@@ -153,7 +155,7 @@ pub async fn admit<T>(
             false
         }
     };
-    Ok(Admitted { user, database, is_trusted })
+    Ok(Admitted { place: Place { user, database, options: Vec::new(), claims }, is_trusted })
 }
 
 /// Checks a password, unless this connection has shown it before.
@@ -191,13 +193,13 @@ pub fn check_unheard(arrival: &Arrival, what: &str) -> Result<(), Refused> {
     }
 }
 
-/// The role that a token names. Errors: 401 of one that is nobody's.
-fn vouched_for(arrival: &Arrival, entrance: &Entrance, token: &str) -> Result<String, Refused> {
+/// What a token says. Errors: 401 of one that is nobody's.
+fn vouched_for(arrival: &Arrival, entrance: &Entrance, token: &str) -> Result<Vouched, Refused> {
     check_unheard(arrival, "a token")?;
     let Some(tokens) = entrance.tokens() else {
         return Err(Refused::Wrong("nobody's tokens are taken here".to_owned()));
     };
-    tokens.role_of(token).map_err(|why| {
+    tokens.read(token).map_err(|why| {
         tracing::info!(peer = ?arrival.peer, %why, "a token was refused");
         Refused::Wrong("the token is not valid".to_owned())
     })

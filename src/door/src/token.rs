@@ -35,7 +35,21 @@ pub struct TokenFiles {
     pub audience: Option<String>,
     /// The claim that names the role.
     pub role_claim: String,
+    /// The role of tokens that name none.
+    pub default_role: Option<String>,
 }
+
+/// What a token says of whom it was given to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vouched {
+    /// As whom it comes in.
+    pub role: String,
+    /// All that it says but for when: a JSON object.
+    pub claims: String,
+}
+
+/// Claims that are about the token.
+const OF_THE_TOKEN: [&str; 4] = ["exp", "iat", "nbf", "jti"];
 
 /// The keys that tokens are signed with, and what else is asked of one.
 pub struct Tokens {
@@ -86,8 +100,8 @@ impl Tokens {
         &self.files
     }
 
-    /// The role that a token names.
-    pub fn role_of(&self, token: &str) -> Result<String, TokenError> {
+    /// What a token says.
+    pub fn read(&self, token: &str) -> Result<Vouched, TokenError> {
         let header = decode_header(token)?;
         let key = self.key_for(header.alg, header.kid.as_deref()).ok_or(TokenError::NoKey(header.alg))?;
         let mut validation = Validation::new(header.alg);
@@ -100,9 +114,15 @@ impl Tokens {
             validation.set_audience(&[audience]);
             validation.required_spec_claims.insert("aud".to_owned());
         }
-        let claims = decode::<Map<String, Value>>(token, key, &validation)?.claims;
-        let role = claims.get(&self.files.role_claim).and_then(Value::as_str).filter(|role| !role.is_empty());
-        role.map(str::to_owned).ok_or_else(|| TokenError::NoRole(self.files.role_claim.clone()))
+        let mut claims = decode::<Map<String, Value>>(token, key, &validation)?.claims;
+        let no_role = || TokenError::NoRole(self.files.role_claim.clone());
+        let role = match (claims.get(&self.files.role_claim), &self.files.default_role) {
+            (None, Some(role)) => role.clone(),
+            (Some(Value::String(role)), _) if !role.is_empty() => role.clone(),
+            _ => return Err(no_role()),
+        };
+        claims.retain(|name, _| !OF_THE_TOKEN.contains(&name.as_str()));
+        Ok(Vouched { role, claims: Value::Object(claims).to_string() })
     }
 
     /// The key that a token by this algorithm has to be signed with: of those of a set the one that the token names, or the only one.

@@ -30,6 +30,8 @@ pub struct Place {
     pub database: String,
     /// Its parameters.
     pub options: Vec<(String, String)>,
+    /// What its token says, a JSON object.
+    pub claims: Option<Arc<str>>,
 }
 
 /// The parameters of a session that stand in a text, a JSON object, and among them the database. Errors: what is none of these.
@@ -166,10 +168,7 @@ impl<T> Visitor<T> {
         };
         let seat = match kept.filter(|seat| !seat.shutdown().is_cancelled() && seat.is_current()) {
             Some(seat) => seat,
-            None => {
-                let Place { user, database, options } = place.clone();
-                Seat::new(entrance.connect(&self.arrival, user, database, options)?)
-            }
+            None => Seat::new(entrance.connect(&self.arrival, place.clone())?),
         };
         Ok(Seated { seat: Some(seat), place, visitor: Arc::clone(self) })
     }

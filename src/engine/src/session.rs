@@ -294,6 +294,8 @@ pub struct SessionInfo {
     pub user: String,
     /// `session_user`.
     pub session_user: String,
+    /// What the token says by which it was opened, a JSON object; `None` without one.
+    pub claims: Option<Arc<str>>,
     /// `current_database()`.
     pub database: String,
     /// The schemas that are searched, in order, without the implicit ones.
@@ -399,6 +401,7 @@ impl Default for SessionInfo {
         SessionInfo {
             user: "materialize".to_owned(),
             session_user: "materialize".to_owned(),
+            claims: None,
             database: "materialize".to_owned(),
             search_path: vec!["public".to_owned()],
             locale: Locale::default(),

@@ -107,6 +107,9 @@ pub struct Config {
     /// The claim of a bearer token that names the role
     #[arg(long, env = "GLIMPSE_JWT_ROLE_CLAIM", value_name = "NAME", default_value = ROLE_CLAIM)]
     pub jwt_role_claim: String,
+    /// The role of bearer tokens that name none; without it, they are refused
+    #[arg(long, env = "GLIMPSE_JWT_DEFAULT_ROLE", value_name = "ROLE")]
+    pub jwt_default_role: Option<String>,
     /// How long a client may take to introduce itself, in milliseconds
     #[arg(long, env = "GLIMPSE_HANDSHAKE_TIMEOUT", default_value = "30000", value_name = "MS", value_parser = parse_ms)]
     pub handshake_timeout: Duration,

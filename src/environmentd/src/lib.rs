@@ -148,6 +148,7 @@ fn entrance(config: &Config, client: Client) -> std::io::Result<Entrance> {
         issuer: config.jwt_issuer.clone(),
         audience: config.jwt_audience.clone(),
         role_claim: config.jwt_role_claim.clone(),
+        default_role: config.jwt_default_role.clone(),
     };
     Entrance::open(client, tls, config.hba_file.clone(), tokens)
 }

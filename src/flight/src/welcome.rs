@@ -205,14 +205,14 @@ pub(crate) async fn caller(visitor: Arc<Visitor>, headers: &HeaderMap) -> Result
     let admitted = admit(&visitor, &entrance, shown, database).await.map_err(|why| kept_out(&why))?;
     // Its client is asked whether it is there, and nothing else ends a transaction that it has begun.
     visitor.stay();
-    let Admitted { user, database, is_trusted } = admitted;
+    let Admitted { place, is_trusted } = admitted;
     let bytes_max = single(headers, HeaderName::from_static(MESSAGE_BYTES_MAX)).map_err(malformed)?;
     let message_bytes_max = match bytes_max.map(str::parse) {
         None => CLIENT_BYTES_MAX,
         Some(Ok(bytes)) => bytes,
         Some(Err(_)) => return Err(malformed(format!("the header {MESSAGE_BYTES_MAX} is no number of bytes"))),
     };
-    Ok(Caller { visitor, place: Place { user, database, options }, token, is_trusted, message_bytes_max })
+    Ok(Caller { visitor, place: Place { options, ..place }, token, is_trusted, message_bytes_max })
 }
 
 /// What is shown, where a token of ours is the name that it was given to.

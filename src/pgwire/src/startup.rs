@@ -27,6 +27,7 @@ use crate::shared::Shared;
 use crate::stream::Stream;
 use adapter::session::Session;
 use door::entrance::Arrival;
+use door::visitor::Place;
 use repr::sqlstate::SqlState;
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -179,7 +180,8 @@ pub(crate) async fn open(
     };
     let method = entrance.method_for(arrival, &startup.user, &database);
     auth::authenticate(stream, claim, method, client, out).await?;
-    let session = entrance.connect(arrival, startup.user, database, startup.settings)?;
+    let place = Place { user: startup.user, database, options: startup.settings, claims: None };
+    let session = entrance.connect(arrival, place)?;
     encode::authentication_ok(out);
     for (name, value) in session.parameter_statuses() {
         encode::parameter_status(out, name, &value);

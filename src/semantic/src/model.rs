@@ -8,6 +8,7 @@
 //!
 //! Each step but the last says all that is wrong and goes on with the rest; the last is for a model of which everything could be read.
 
+pub mod annotation;
 mod check;
 pub mod cube;
 mod declared;

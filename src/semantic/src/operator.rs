@@ -59,6 +59,11 @@ impl Operator {
         OPERATORS.iter().find(|(known, _)| *known == name).map(|(_, operator)| *operator)
     }
 
+    /// How it is written.
+    pub fn name(self) -> &'static str {
+        OPERATORS.iter().find(|(_, operator)| *operator == self).map_or("", |(name, _)| name)
+    }
+
     /// Whether its values are dates.
     pub fn is_of_dates(self) -> bool {
         matches!(

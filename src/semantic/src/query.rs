@@ -7,6 +7,7 @@ pub mod dates;
 pub mod error;
 mod filter;
 mod read;
+mod write;
 
 pub use filter::{Condition, Filter, Placement};
 

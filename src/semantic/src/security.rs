@@ -79,6 +79,26 @@ fn all(filters: &[RowFilter], security: &Security, of: &str) -> Result<Filter, Q
 }
 
 impl Security {
+    /// The same of somebody for whom others have vouched that this is so of it: `groups` are more groups, and of what both know what is
+    /// vouched for counts. What is in the object `u` counts as well, as in Cube.
+    #[must_use]
+    pub fn vouched(mut self, mut claims: Map<String, Value>) -> Security {
+        if let Some(Value::Object(legacy)) = claims.remove("u") {
+            for (name, value) in legacy {
+                claims.entry(name).or_insert(value);
+            }
+        }
+        let named = claims.remove("groups").and_then(|groups| match groups {
+            Value::Array(groups) => groups.iter().map(|group| group.as_str().map(str::to_owned)).collect(),
+            Value::String(group) => Some(vec![group]),
+            _ => None,
+        });
+        self.groups.extend(named.unwrap_or_else(Vec::new));
+        self.claims.insert("groups".to_owned(), Value::from_iter(self.groups.iter().cloned()));
+        self.claims.extend(claims);
+        self
+    }
+
     /// The values of a claim; None if there is none.
     fn claim(&self, path: &Path) -> Option<Vec<Option<String>>> {
         let (first, rest) = path.0.split_first()?;
@@ -100,6 +120,19 @@ impl Security {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_is_vouched_for_is_known() {
+        let Value::Object(own) = json!({"role": "app", "groups": ["app"]}) else { panic!("an object") };
+        let Value::Object(claims) = json!({"tenant": "a", "role": "x", "groups": ["b"], "u": {"id": 7, "tenant": "c"}})
+        else {
+            panic!("an object")
+        };
+        let security = Security { groups: BTreeSet::from(["app".to_owned()]), claims: own }.vouched(claims);
+        assert_eq!(security.groups, BTreeSet::from(["app".to_owned(), "b".to_owned()]));
+        let expected = json!({"role": "x", "groups": ["app", "b"], "tenant": "a", "id": 7});
+        assert_eq!(Value::Object(security.claims), expected);
+    }
 
     #[test]
     fn claims() {

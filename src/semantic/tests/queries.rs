@@ -114,11 +114,12 @@ fn operators_are_conditions() {
     assert_eq!(condition("set", &json!([])), Ok(Condition::IsSet));
     let time = |text: &str| text.parse().expect("a time");
     let first = time("2024-01-05T00:00:00");
+    let last = time("2024-01-05T23:59:59.999");
     let next = time("2024-01-06T00:00:00");
     let date = json!(["2024-01-05"]);
     assert_eq!(condition("beforeDate", &date), Ok(Condition::Before(first)));
-    assert_eq!(condition("beforeOrOnDate", &date), Ok(Condition::Before(next)));
-    assert_eq!(condition("afterDate", &date), Ok(Condition::From(next)));
+    assert_eq!(condition("beforeOrOnDate", &date), Ok(Condition::UpTo(last)));
+    assert_eq!(condition("afterDate", &date), Ok(Condition::After(last)));
     assert_eq!(condition("afterOrOnDate", &date), Ok(Condition::From(first)));
     let is_day = |condition: &Condition| matches!(condition, Condition::In(range) if range.from == first && range.until() == next);
     for operator in ["onTheDate", "inDateRange"] {
@@ -190,4 +191,47 @@ fn what_is_not_understood_is_refused() {
         let error = read(&query).expect_err("it is refused");
         assert!(error.contains(message), "{query}: {error}");
     }
+}
+
+#[test]
+fn what_is_written_is_the_query_that_was_read() {
+    let all = json!({
+        "measures": ["o.n", "o.m"], "dimensions": ["o.a", "o.at.week"], "segments": ["o.s"], "timezone": "Europe/Berlin",
+        "timeDimensions": [{"dimension": "o.at", "granularity": "day", "dateRange": "last 7 days"},
+                           {"dimension": "o.until", "dateRange": ["2024-01-01", "2024-01-31T06:00:00.123"]}],
+        "filters": [
+            {"or": [{"member": "o.a", "operator": "equals", "values": ["x", null, 1.50, true]},
+                    {"and": [{"member": "o.b", "operator": "notIn", "values": ["y"]},
+                             {"dimension": "o.c", "operator": "set"}, {"member": "o.c", "operator": "notSet", "values": []}]}]},
+            {"member": "o.a", "operator": "contains", "values": ["50%_", "\\"]},
+            {"member": "o.a", "operator": "startsWith", "values": ["a"]}, {"member": "o.a", "operator": "endsWith", "values": ["a"]},
+            {"member": "o.a", "operator": "notContains", "values": ["a"]},
+            {"member": "o.a", "operator": "notStartsWith", "values": ["a"]}, {"member": "o.a", "operator": "notEndsWith", "values": ["a"]},
+            {"member": "o.n", "operator": "gt", "values": [1]}, {"member": "o.n", "operator": "gte", "values": ["2"]},
+            {"member": "o.n", "operator": "lt", "values": [3]}, {"member": "o.n", "operator": "lte", "values": [1e3]},
+            {"member": "o.at", "operator": "inDateRange", "values": ["this month"]},
+            {"member": "o.at", "operator": "notInDateRange", "values": ["2024-01-01T00:00:00Z", "2024-02-01"]},
+            {"member": "o.at", "operator": "onTheDate", "values": ["yesterday"]},
+            {"member": "o.at", "operator": "beforeDate", "values": ["today"]},
+            {"member": "o.at", "operator": "beforeOrOnDate", "values": ["2024-01-31T10:11:12.345"]},
+            {"member": "o.at", "operator": "afterDate", "values": ["last week"]},
+            {"member": "o.at", "operator": "afterOrOnDate", "values": ["2024-01-31"]},
+        ],
+        "order": [["o.m", "desc"], ["o.at.day", "asc"]], "limit": 7, "offset": 3, "total": true, "responseFormat": "compact",
+    });
+    let query = regular(&all);
+    let written = Value::Object(query.json());
+    // Nothing of it is relative.
+    let again = Query::read(&written, None, Limits { default: None, max: None });
+    assert_eq!(again, Ok(Request::Regular(query.clone())), "{written}");
+    let normalized = query.normalized();
+    assert_eq!(normalized["order"], json!([{"id": "o.m", "desc": true}, {"id": "o.at.day", "desc": false}]));
+    assert_eq!((&normalized["limit"], &normalized["rowLimit"]), (&json!(7), &json!(7)));
+    let week = ["2024-03-06T00:00:00.000", "2024-03-12T23:59:59.999"];
+    assert_eq!(normalized["timeDimensions"][0]["dateRange"], json!(week));
+    assert_eq!(normalized["filters"][0]["or"][0]["values"], json!(["x", null, "1.5", "true"]));
+    let short = regular(&json!({"measures": ["o.n"], "ungrouped": true}));
+    let written = Value::Object(short.json());
+    let again = Query::read(&written, None, Limits { default: None, max: None });
+    assert_eq!(again, Ok(Request::Regular(Query { limit: Limit::Asked(10_000), ..short })));
 }

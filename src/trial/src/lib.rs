@@ -57,6 +57,7 @@ async fn connection(stream: TcpStream, client: Client) -> io::Result<()> {
         database: None,
         internal: false,
         options: Vec::new(),
+        claims: None,
         peer: stream.peer_addr().ok(),
         local: stream.local_addr().ok(),
         encryption: None,

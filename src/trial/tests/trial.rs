@@ -76,6 +76,7 @@ fn startup() -> StartupParams {
         database,
         internal: false,
         options: Vec::new(),
+        claims: None,
         peer,
         local,
         encryption,

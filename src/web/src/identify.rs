@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use door::entrance::{Arrival, Entrance};
 use door::shown::{self, Admitted, Shown};
+use door::visitor::Place;
 use repr::sqlstate::SqlState;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,12 +26,12 @@ pub(crate) fn check_visit<'r>(visitor: &Visitor, request: &'r Parts) -> Result<&
     Ok(host)
 }
 
-/// Who sends a request, and where it wants to go. Errors: those of [`check_visit`] and [`admit`], 400 of a header that is none.
+/// Who sends a request, and where it wants to go, without parameters. Errors: those of [`check_visit`] and [`admit`], 400 of a header that is none.
 pub(crate) async fn identify(
     visitor: &Visitor,
     request: &Parts,
     database: Option<String>,
-) -> Result<(Arc<Entrance>, String, String), Refusal> {
+) -> Result<(Arc<Entrance>, Place), Refusal> {
     let host = check_visit(visitor, request)?;
     admit(visitor, host, shown(&request.headers)?, database).await
 }
@@ -42,13 +43,13 @@ pub(crate) async fn admit(
     host: &str,
     shown: Shown,
     database: Option<String>,
-) -> Result<(Arc<Entrance>, String, String), Refusal> {
+) -> Result<(Arc<Entrance>, Place), Refusal> {
     let entrance = visitor.own.entrance()?;
-    let Admitted { user, database, is_trusted } = shown::admit(visitor, entrance, shown, database).await?;
+    let Admitted { place, is_trusted } = shown::admit(visitor, entrance, shown, database).await?;
     if is_trusted {
         check_host(&visitor.own, host)?;
     }
-    Ok((Arc::clone(entrance), user, database))
+    Ok((Arc::clone(entrance), place))
 }
 
 fn denied(message: String) -> Refusal {

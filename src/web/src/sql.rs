@@ -173,8 +173,8 @@ pub(crate) async fn welcome(visitor: &Visitor, parts: &Parts, options: Option<&s
         return Err(Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, SqlState::PROTOCOL_VIOLATION, message));
     }
     let (database, options) = options_of(options).map_err(Refusal::malformed)?;
-    let (entrance, user, database) = identify(visitor, parts, database).await?;
-    Ok(Welcome { entrance, place: Place { user, database, options } })
+    let (entrance, place) = identify(visitor, parts, database).await?;
+    Ok(Welcome { entrance, place: Place { options, ..place } })
 }
 
 /// Answers in a session of whoever asks.

@@ -97,8 +97,8 @@ async fn admitted(
     let who = match &found {
         Ok(webhook) if webhook.has_check() => None,
         _ => {
-            let (_, user, database) = identify(visitor, parts, Some(name[0].clone())).await?;
-            let who = startup(&visitor.arrival, user, database);
+            let (_, place) = identify(visitor, parts, Some(name[0].clone())).await?;
+            let who = startup(&visitor.arrival, place.user, place.database);
             client.check_insert(&who, found.as_deref().ok())?;
             Some(who)
         }

@@ -28,7 +28,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use door::apart::elsewhere;
 use door::shown::Shown;
-use door::visitor::{GOODBYE, session_options};
+use door::visitor::{GOODBYE, Place, session_options};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use ore::memory::Reservation;
@@ -132,8 +132,8 @@ async fn introduce(inlet: &mut Inlet, visitor: &Visitor, host: &str) -> Result<O
         }
     };
     let (database, options) = session_options(options).map_err(Refusal::malformed)?;
-    let (entrance, user, database) = admit(visitor, host, shown, database).await?;
-    Ok(Some(entrance.connect(&visitor.arrival, user, database, options)?))
+    let (entrance, place) = admit(visitor, host, shown, database).await?;
+    Ok(Some(entrance.connect(&visitor.arrival, Place { options, ..place })?))
 }
 
 /// Answers requests until the client hangs up, or there is a reason to.

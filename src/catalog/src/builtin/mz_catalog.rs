@@ -154,7 +154,7 @@ fn cubes(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch
     let Some(role) = context.catalog.role_by_name(&context.session.user) else {
         return relation.batch(["id"], Vec::new());
     };
-    let security = security_of(context.catalog, role.id);
+    let security = security_of(context.catalog, role.id, context.session);
     let may_read = |item: &ItemRef| {
         role.superuser || context.catalog.has_privilege(role.id, ObjectId::Item(item.id), Privilege::Select)
     };

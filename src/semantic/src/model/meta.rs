@@ -74,7 +74,8 @@ impl Model {
         })
     }
 
-    fn measure(&self, offer: &Offer<'_>, offered: &Offered<'_>) -> Value {
+    /// A measure with all that is told of it; null of anything else.
+    pub(super) fn measure(&self, offer: &Offer<'_>, offered: &Offered<'_>) -> Value {
         let Member::Measure(measure) = offered.member else { return Value::Null };
         let mut told = named(offer, offered);
         let kind = measure_type(measure.kind);
@@ -151,7 +152,7 @@ impl Model {
 }
 
 /// What is told of every member.
-fn named(offer: &Offer<'_>, offered: &Offered<'_>) -> Map<String, Value> {
+pub(super) fn named(offer: &Offer<'_>, offered: &Offered<'_>) -> Map<String, Value> {
     let of = offer.described;
     let mut told = Map::new();
     told.insert("name".to_owned(), json!(format!("{}.{}", of.name, offered.name)));
@@ -168,7 +169,8 @@ fn named(offer: &Offer<'_>, offered: &Offered<'_>) -> Map<String, Value> {
     told
 }
 
-fn dimension(offer: &Offer<'_>, offered: &Offered<'_>) -> Value {
+/// A dimension with all that is told of it; null of anything else.
+pub(super) fn dimension(offer: &Offer<'_>, offered: &Offered<'_>) -> Value {
     let Member::Dimension(dimension) = offered.member else { return Value::Null };
     let mut told = named(offer, offered);
     let kind = dimension_type(dimension.kind);

@@ -12,7 +12,7 @@ use chrono_tz::Tz;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     pub from: NaiveDateTime,
-    /// To the millisecond, as Cube's clients show it: see [`Range::until`].
+    /// To the millisecond, as Cube's clients show it: see [`behind`].
     pub last: NaiveDateTime,
 }
 
@@ -30,11 +30,9 @@ const MICROSECOND: TimeDelta = TimeDelta::microseconds(1);
 const NUMBER_MAX: u32 = 1_000_000;
 
 impl Range {
-    /// The first time that is no longer in it. What ends with a second's last millisecond ends with that second: a row of its last
-    /// microseconds is in.
+    /// The first time that is no longer in it.
     pub fn until(&self) -> NaiveDateTime {
-        let is_whole = self.last.nanosecond() == 999_000_000;
-        self.last + if is_whole { MILLISECOND } else { MICROSECOND }
+        behind(self.last)
     }
 
     /// Two ends, or one that is both. An offset from Greenwich is that of the instant, whose digits in Greenwich are then taken for local
@@ -211,6 +209,13 @@ fn start_of(time: NaiveDateTime, unit: Unit) -> Option<NaiveDateTime> {
         }
         Unit::Year => Some(NaiveDate::from_ymd_opt(date.year(), 1, 1)?.and_time(NaiveTime::MIN)),
     }
+}
+
+/// The first time behind one that is the last of a range. What ends with a second's last millisecond ends with that second: a row of its
+/// last microseconds is in.
+pub fn behind(last: NaiveDateTime) -> NaiveDateTime {
+    let is_whole = last.nanosecond() == 999_000_000;
+    last + if is_whole { MILLISECOND } else { MICROSECOND }
 }
 
 /// A local time as Cube's clients read it: to the millisecond, without a zone.

@@ -2,7 +2,7 @@
 
 use crate::operator::Operator;
 use crate::query::Name;
-use crate::query::dates::{Clock, Range};
+use crate::query::dates::{Clock, Range, printed};
 use crate::query::error::QueryError;
 use chrono::NaiveDateTime;
 use serde_json::{Map, Value};
@@ -38,8 +38,13 @@ pub enum Condition {
     In(Range),
     /// NULL passes.
     NotIn(Range),
+    /// Before the beginning of a day, or before a time.
     Before(NaiveDateTime),
-    /// At that time or later.
+    /// Until the end of a day, or at that time or before.
+    UpTo(NaiveDateTime),
+    /// After the end of a day, or after a time.
+    After(NaiveDateTime),
+    /// From the beginning of a day on, or at that time or later.
     From(NaiveDateTime),
 }
 
@@ -160,9 +165,39 @@ impl Condition {
             Operator::InDateRange => Condition::In(range(values)?),
             Operator::NotInDateRange => Condition::NotIn(range(values)?),
             Operator::BeforeDate => Condition::Before(day(values)?.from),
-            Operator::BeforeOrOnDate => Condition::Before(day(values)?.until()),
-            Operator::AfterDate => Condition::From(day(values)?.until()),
+            Operator::BeforeOrOnDate => Condition::UpTo(day(values)?.last),
+            Operator::AfterDate => Condition::After(day(values)?.last),
             Operator::AfterOrOnDate => Condition::From(day(values)?.from),
         })
+    }
+
+    /// The operator and the values that say it; nothing in them is relative.
+    pub(super) fn told(&self) -> (Operator, Vec<Option<String>>) {
+        let texts = |texts: &[String]| texts.iter().cloned().map(Some).collect();
+        let text = |text: &String| vec![Some(text.clone())];
+        let time = |time: &NaiveDateTime| vec![Some(printed(*time))];
+        let range = |range: &Range| vec![Some(printed(range.from)), Some(printed(range.last))];
+        match self {
+            Condition::Equals(values) => (Operator::Equals, values.clone()),
+            Condition::NotEquals(values) => (Operator::NotEquals, values.clone()),
+            Condition::Contains(values, Placement::Anywhere) => (Operator::Contains, texts(values)),
+            Condition::Contains(values, Placement::Start) => (Operator::StartsWith, texts(values)),
+            Condition::Contains(values, Placement::End) => (Operator::EndsWith, texts(values)),
+            Condition::NotContains(values, Placement::Anywhere) => (Operator::NotContains, texts(values)),
+            Condition::NotContains(values, Placement::Start) => (Operator::NotStartsWith, texts(values)),
+            Condition::NotContains(values, Placement::End) => (Operator::NotEndsWith, texts(values)),
+            Condition::Greater(value) => (Operator::Gt, text(value)),
+            Condition::GreaterOrEqual(value) => (Operator::Gte, text(value)),
+            Condition::Less(value) => (Operator::Lt, text(value)),
+            Condition::LessOrEqual(value) => (Operator::Lte, text(value)),
+            Condition::IsSet => (Operator::Set, Vec::new()),
+            Condition::IsNotSet => (Operator::NotSet, Vec::new()),
+            Condition::In(within) => (Operator::InDateRange, range(within)),
+            Condition::NotIn(within) => (Operator::NotInDateRange, range(within)),
+            Condition::Before(at) => (Operator::BeforeDate, time(at)),
+            Condition::UpTo(at) => (Operator::BeforeOrOnDate, time(at)),
+            Condition::After(at) => (Operator::AfterDate, time(at)),
+            Condition::From(at) => (Operator::AfterOrOnDate, time(at)),
+        }
     }
 }

@@ -10,9 +10,9 @@ use crate::names::{is_temporary, resolve_item, resolve_schema, unknown_relation}
 use crate::row_locks::RowLocks;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
-use engine::Read;
 use engine::error::SqlError;
 use engine::names::{ObjectKind, Privilege, RoleId, Scope};
+use engine::{Read, SessionInfo};
 use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, PgType, Reg, RelationDesc};
@@ -217,15 +217,23 @@ pub(super) fn definition(item: &ItemRef) -> Result<&ModelDef, SqlError> {
     }
 }
 
-/// The security context of a role, for the policies of cubes: its name, and the roles that it is a member of.
-pub fn security_of(catalog: &dyn CatalogView, role: RoleId) -> Security {
+/// The security context of a role, for the policies of cubes: its name, the roles that it is a member of, and if it is the session's what the
+/// session's token says.
+pub fn security_of(catalog: &dyn CatalogView, role: RoleId, session: &SessionInfo) -> Security {
     let is_in = |other: &Arc<RoleRef>| catalog.is_member(role, other.id);
     let groups: BTreeSet<String> =
         catalog.roles().iter().filter(|role| is_in(role)).map(|role| role.name.clone()).collect();
     let own = catalog.role(role).map(|role| role.name.clone());
     let claims = [("role", serde_json::json!(own)), ("groups", serde_json::json!(groups))];
     let claims = claims.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    Security { groups, claims }
+    let is_sessions = catalog.role(role).is_some_and(|role| role.name == session.user);
+    let vouched =
+        session.claims.as_deref().filter(|_| is_sessions).and_then(|claims| serde_json::from_str(claims).ok());
+    let security = Security { groups, claims };
+    match vouched {
+        Some(vouched) => security.vouched(vouched),
+        None => security,
+    }
 }
 
 impl TableResolver for Resolver<'_> {
@@ -305,7 +313,7 @@ impl TableResolver for Resolver<'_> {
     }
 
     fn security(&self) -> Security {
-        security_of(self.ctx.catalog, self.role)
+        security_of(self.ctx.catalog, self.role, self.ctx.session)
     }
 
     fn check_reads(&self, reads: &[Read]) -> Result<(), SqlError> {

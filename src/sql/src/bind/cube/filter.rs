@@ -9,6 +9,7 @@ use datafusion::logical_expr::{Expr, Operator, lit};
 use engine::error::SqlError;
 use repr::types::NUMERIC;
 use repr::{Datum, PgType};
+use semantic::query::dates::behind;
 use semantic::query::{Condition, Filter, Name, Placement};
 use sql_functions::TypedExpr;
 use sql_functions::types::{is_integer, is_stringlike};
@@ -68,6 +69,8 @@ impl Instances<'_, '_, '_> {
                 before.or(self.at_time(Operator::GtEq, &value, range.until(), zone)?).or(null)
             }
             Condition::Before(time) => self.at_time(Operator::Lt, &value, *time, zone)?,
+            Condition::UpTo(time) => self.at_time(Operator::Lt, &value, behind(*time), zone)?,
+            Condition::After(time) => self.at_time(Operator::GtEq, &value, behind(*time), zone)?,
             Condition::From(time) => self.at_time(Operator::GtEq, &value, *time, zone)?,
         })
     }

@@ -1,0 +1,39 @@
+//! What a door that speaks of cubes has to know of them beside their rows.
+
+use crate::error::AdapterError;
+use crate::session::Session;
+use repr::Timestamp;
+use repr::sqlstate::SqlState;
+use semantic::model::Model;
+use sql::names::{resolve_item, unknown_relation};
+use sql::plan::{CatalogView, ItemKind};
+use sql_syntax::names::Name;
+use std::sync::Arc;
+
+impl Session {
+    /// The model of the cube or view that queries of this session know by a name. Whether it may be read is said when it is. Errors: 42P01 if
+    /// there is none, 42809 of something else.
+    pub fn model_of(&self, cube: &str) -> Result<Arc<Model>, AdapterError> {
+        let published = self.published();
+        let state = published.state.as_ref();
+        let name = Name { parts: vec![cube.to_owned()] };
+        let found = resolve_item(state, self.settings.info.scope(), &name)?.ok_or_else(|| unknown_relation(&name))?;
+        let ItemKind::Cube(of) = &found.kind else {
+            return Err(AdapterError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{cube}\" is not a cube")));
+        };
+        match state.item(of.model).as_ref().map(|item| &item.kind) {
+            Some(ItemKind::SemanticModel(def)) => Ok(Arc::clone(&def.model)),
+            _ => Err(AdapterError::internal(format!("the model of \"{cube}\" is not there"))),
+        }
+    }
+
+    /// The time at which the transaction reads, once it has read something, in microseconds since the epoch.
+    pub fn reads_at(&self) -> Option<Timestamp> {
+        self.transaction.held_ts()
+    }
+
+    /// The time of day, in microseconds since the epoch: what is relative in a query is relative to this.
+    pub fn clock_us(&self) -> i64 {
+        self.now_us()
+    }
+}
