@@ -42,7 +42,8 @@ impl Secured {
         Secured::start_with(rules, &["--handshake-timeout=5s"])
     }
 
-    fn start_with(rules: Option<&str>, options: &[&str]) -> anyhow::Result<Secured> {
+    /// Starts it with these flags; PostgreSQL has none of them.
+    pub fn start_with(rules: Option<&str>, options: &[&str]) -> anyhow::Result<Secured> {
         let is_postgres = std::env::var("GLIMPSE_TEST_TARGET").is_ok_and(|target| target == "postgres");
         if is_postgres { Secured::start_postgres(rules) } else { Secured::start_glimpse(rules, options) }
     }

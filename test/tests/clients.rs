@@ -81,6 +81,48 @@ fn python(script: &str) {
     passes(secure(&python, &server.target).arg(suite("python").join(script)));
 }
 
+/// Signs the tokens of Cube's clients.
+const SECRET: &str = "a secret of at least thirty-two bytes";
+
+/// A server with the model of `test/cubes`, whose tokens are those of one role.
+fn with_cubes() -> (Secured, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, SECRET).expect("a file");
+    let secret = secret.to_str().expect("a path");
+    let flags = ["--jwt-secret-file", secret, "--jwt-default-role=materialize"];
+    let server = with_roles(Secured::start_with(Some(RULES), &flags).expect("the server starts"));
+    let cubes =
+        |name: &str| std::fs::read_to_string(glimpse_test::manifest_dir().join("cubes").join(name)).expect("a file");
+    let mut admin = server.target.admin().expect("a session starts");
+    for statement in [
+        cubes("reference.sql"),
+        format!("CREATE SEMANTIC MODEL reference AS $${}$$", cubes("reference.yml")),
+        "ALTER SCHEMA raw OWNER TO materialize; GRANT ALL ON ALL TABLES IN SCHEMA raw TO materialize".to_owned(),
+        "GRANT SELECT ON orders, customers, items, payments, sales TO materialize".to_owned(),
+    ] {
+        admin.execute(&statement).expect("it is made");
+    }
+    (server, directory)
+}
+
+#[test]
+fn cube_http_client() {
+    let Some(python) = installed("python/bin/python") else { return };
+    let (server, _directory) = with_cubes();
+    let mut command = secure(&python, &server.target);
+    let Some(command) = over_http(&mut command, &server) else { return };
+    passes(command.env("GLIMPSE_JWT_SECRET", SECRET).arg(suite("python").join("cube_suite.py")));
+}
+
+#[test]
+fn cubes_clients() {
+    let Some(node) = program("node", "GLIMPSE_NODE") else { return };
+    let (server, _directory) = with_cubes();
+    let Some((mut command, _scripts)) = node_suite(&node, &server, "cube.mjs") else { return };
+    passes(command.env("GLIMPSE_JWT_SECRET", SECRET));
+}
+
 #[test]
 fn psycopg_3() {
     python("psycopg3_suite.py");
@@ -113,17 +155,24 @@ fn django() {
 
 fn node(script: &str) {
     let Some(node) = program("node", "GLIMPSE_NODE") else { return };
-    let Some(modules) = installed("node/node_modules") else { return };
     let server = server(RULES);
+    let Some((mut command, _scripts)) = node_suite(&node, &server, script) else { return };
+    passes(&mut command);
+}
+
+/// A command that runs a script for a server, and where the script is. `None` without its modules, or of a server without HTTP.
+fn node_suite(node: &Path, server: &Secured, script: &str) -> Option<(Command, tempfile::TempDir)> {
+    let modules = installed("node/node_modules")?;
     // Modules are looked for beside the script.
     let directory = tempfile::tempdir().expect("a directory");
     for file in ["common.mjs", script] {
         std::fs::copy(suite("node").join(file), directory.path().join(file)).expect("copied");
     }
     std::os::unix::fs::symlink(modules, directory.path().join("node_modules")).expect("linked");
-    let mut command = secure(&node, &server.target);
-    let Some(command) = over_http(&mut command, &server) else { return };
-    passes(command.arg(directory.path().join(script)));
+    let mut command = secure(node, &server.target);
+    over_http(&mut command, server)?;
+    command.arg(directory.path().join(script));
+    Some((command, directory))
 }
 
 /// Has a command find the HTTP port. `None` of a server that has none.

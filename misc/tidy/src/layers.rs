@@ -61,8 +61,8 @@ const RESERVED: [(&str, &[&str], &str); 4] = [
     ("socket2", &["door"], "only door tunes sockets"),
 ];
 
-/// What a door may use of ours: the statement API, what its values are, and what doors have in common.
-const DOOR_USES: [&str; 5] = ["adapter", "door", "ore", "pgrepr", "repr"];
+/// What a door may use of ours: the statement API, what its values are, how Cube's clients ask, and what doors have in common.
+const DOOR_USES: [&str; 6] = ["adapter", "door", "ore", "pgrepr", "repr", "semantic"];
 
 /// The doors.
 const DOORS: [&str; 4] = ["flight", "pgwire", "trial", "web"];

@@ -27,7 +27,13 @@ impl Session {
         }
     }
 
-    /// The time at which the transaction reads, once it has read something, in microseconds since the epoch.
+    /// What is asked from here on, up to the end of the transaction, is read at one time.
+    pub fn read_together(&mut self) {
+        self.transaction.is_together = true;
+    }
+
+    /// The time at which the transaction reads, once it has, in microseconds since the epoch; of a single statement nobody keeps it unless
+    /// [`Session::read_together`] was said.
     pub fn reads_at(&self) -> Option<Timestamp> {
         self.transaction.held_ts()
     }

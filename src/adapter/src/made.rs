@@ -7,12 +7,17 @@ use pgrepr::copy::CopyOptions;
 use repr::Timestamp;
 use repr::sqlstate::SqlState;
 use sql_syntax::ast::{self, CopyDirection, CopySource};
-use sql_syntax::names::quote_ident;
+use sql_syntax::names::{quote_ident, quote_literal};
 use sql_syntax::parser::{ParsedStatement, parse};
 
 /// A name of these parts, as SQL has it.
 pub fn named<'n>(parts: impl IntoIterator<Item = &'n str>) -> String {
     parts.into_iter().map(quote_ident).collect::<Vec<_>>().join(".")
+}
+
+/// A query in Cube's JSON, in FROM.
+pub fn cube_load(query: &str) -> String {
+    format!("cube_load({})", quote_literal(query))
 }
 
 /// One SUBSCRIBE without lines of progress.

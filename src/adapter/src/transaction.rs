@@ -75,6 +75,8 @@ pub(crate) struct Transaction {
     /// What its commit leaves beside the rows, and requires; and whether no statement may end it.
     pub(crate) notes: Notes,
     pub(crate) is_once: bool,
+    /// Outside of a block: whether its statements read at one time, also the first.
+    pub(crate) is_together: bool,
     /// The start of the transaction, for `now()`; microseconds since the epoch.
     pub(crate) started_us: Option<i64>,
     /// For `txid_current()`; made when a statement may ask for it.
@@ -133,6 +135,7 @@ impl Transaction {
             deferred: Deferred::default(),
             notes: Notes::default(),
             is_once: false,
+            is_together: false,
             started_us: None,
             number: OnceLock::new(),
             locks: Mutex::default(),
@@ -158,6 +161,7 @@ impl Transaction {
     pub(crate) fn begin_implicit(&mut self) {
         if self.status == Status::Idle {
             self.number.take();
+            self.is_together = false;
         }
     }
 

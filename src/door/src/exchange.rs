@@ -44,6 +44,12 @@ impl Exchange {
         Exchange { schema: Arc::new(Schema::new(fields)) }
     }
 
+    /// The same, of which something is told beside its columns.
+    #[must_use]
+    pub fn with_metadata(self, metadata: HashMap<String, String>) -> Exchange {
+        Exchange { schema: Arc::new(self.schema.as_ref().clone().with_metadata(metadata)) }
+    }
+
     /// The shape as other programs have it.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

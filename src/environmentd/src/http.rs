@@ -1,4 +1,5 @@
-//! What operators ask for by HTTP: `/metrics`, `/api/livez`, `/api/readyz`, `/prof/cpu`.
+//! What operators ask for by HTTP: `/metrics`, `/api/livez`, `/api/readyz`, `/prof/cpu`; and health under the names and in the words that Cube
+//! has for it.
 //!
 //! Served from the first moment on: a server that waits for its stores, or for another that owns them, is alive and not ready.
 
@@ -77,13 +78,20 @@ impl Health {
         };
         let mut readiness = told("Whether SQL is served, reads and writes", "text/plain");
         readiness["responses"]["503"] = json!({ "description": "Why not", "content": { "text/plain": {} } });
+        let mut cube_readiness = told("Whether SQL is served, reads and writes, as Cube tells it", "application/json");
+        cube_readiness["responses"]["500"] = json!({ "description": "Not", "content": { "application/json": {} } });
         let mut sampled = told("A flame graph of where the server computes", "image/svg+xml");
         sampled["parameters"] = json!([api::query("seconds", "For how long it is looked at")]);
         sampled["responses"]["default"] =
             json!({ "description": "Why there is none", "content": { "text/plain": {} } });
         let health = || {
             let alive_told = told("That the process lives", "text/plain");
-            Routes::default().get("/api/livez", alive, alive_told).get("/api/readyz", ready, readiness.clone())
+            let health = "That the process lives, as Cube tells it";
+            Routes::default()
+                .get("/api/livez", alive, alive_told)
+                .get("/api/readyz", ready, readiness.clone())
+                .get("/livez", cube_alive, told(health, "application/json"))
+                .get("/readyz", cube_ready, cube_readiness.clone())
         };
         let operators = health().get("/metrics", metrics, told("Metrics, as Prometheus has them", "text/plain")).get(
             "/prof/cpu",
@@ -124,6 +132,25 @@ async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
     match answer {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
+    }
+}
+
+/// A form of an answer.
+const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
+
+/// The same for who asks as Cube is asked.
+async fn cube_alive() -> impl IntoResponse {
+    std::future::ready((JSON, json!({ "health": "HEALTH" }).to_string())).await
+}
+
+/// The same for who asks as Cube is asked.
+async fn cube_ready(state: State<Arc<Shared>>) -> impl IntoResponse {
+    match ready(state).await {
+        (StatusCode::OK, _) => (StatusCode::OK, JSON, json!({ "health": "HEALTH" }).to_string()),
+        (_, why) => {
+            let down = json!({ "health": "DOWN", "why": why.trim_end() });
+            (StatusCode::INTERNAL_SERVER_ERROR, JSON, down.to_string())
+        }
     }
 }
 

@@ -68,6 +68,11 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
             origins: config.http_allowed_origins.clone(),
             requests_per_address: config.http_requests_per_address,
             subscribe_history: config.http_subscribe_history,
+            cube: web::cube::CubeConfig {
+                default_limit: config.cube_default_limit,
+                limit_max: config.cube_limit_max,
+                followed_max: config.cube_subscriptions_max,
+            },
         },
         &server,
         health.routes(),

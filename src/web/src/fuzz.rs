@@ -2,6 +2,7 @@
 //! panics when it is not.
 
 use crate::api::Routes;
+use crate::cube::CubeConfig;
 use crate::objects::{fields, object};
 use crate::request::{Address, Request, address};
 use crate::server::Web;
@@ -43,6 +44,8 @@ pub fn port(bytes: &[u8]) {
             entrance: Arc::default(),
             request_bytes_max: 1 << 16,
             origins: vec!["https://example.com".to_owned()],
+            cube: CubeConfig { default_limit: 10, limit_max: 10, followed_max: 1 },
+            followed: Arc::new(Semaphore::new(1)),
             subscribe_history: Duration::ZERO,
             introductions: Semaphore::new(1),
         };

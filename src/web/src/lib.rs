@@ -6,6 +6,8 @@
 //! - `identify`: who sends a request, and whether a page of somebody else's has made a browser send it;
 //! - `sql`: `POST /api/sql`: what is asked (`request`), which form the answer has (`format`): the results of any statements (`results`), or the
 //!   rows of one (`single`); `statements` runs them one after the other;
+//! - `running`: a request's work, in a session of whoever asks;
+//! - `cube`: Cube's API, `/cubejs-api/v1/…`;
 //! - `once`: requests that are carried out once, however often they come;
 //! - `events`: SUBSCRIBE as events, also by `GET /api/subscribe`;
 //! - `copy`: rows in, as CSV, lines of objects (`objects`), Arrow or Parquet;
@@ -23,6 +25,7 @@
 pub mod api;
 mod copy;
 mod csv;
+pub mod cube;
 mod events;
 mod format;
 pub mod fuzz;
@@ -34,6 +37,7 @@ mod outlet;
 mod printing;
 mod request;
 mod results;
+mod running;
 pub mod server;
 mod shared;
 mod single;

@@ -44,7 +44,7 @@ pub(crate) trait Form: Send + 'static {
     fn silence(&mut self, _out: &mut Vec<u8>) {}
 }
 
-/// Sends all rows. Errors: those of the rows, 0A000 of a value that cannot be printed, 08006 if nobody reads.
+/// Sends all rows, and gives back what has printed them. Errors: those of the rows, 0A000 of a value that cannot be printed, 08006 if nobody reads.
 ///
 /// # Cancellation
 /// The answer cannot go on.
@@ -52,7 +52,7 @@ pub(crate) async fn send<F: Form>(
     rows: &mut Answering<'_>,
     form: F,
     outlet: &mut impl Outlet,
-) -> Result<(), AdapterError> {
+) -> Result<F, AdapterError> {
     let columns = Arc::clone(&rows.desc().desc);
     let is_live = rows.is_live();
     let mut printing = Printing { form, columns, scratch: Vec::new() };
@@ -78,7 +78,7 @@ pub(crate) async fn send<F: Form>(
                 }
             },
         };
-        let Some(chunk) = chunk else { return Ok(()) };
+        let Some(chunk) = chunk else { return Ok(printing.form) };
         let out = outlet.buffer();
         // A large row is the last of its chunk, or a batch of its own.
         let large = match &chunk {

@@ -2,6 +2,8 @@
 
 use crate::api::Routes;
 use crate::copy;
+use crate::cube::asked::{CUBE_AUTHORIZATION, REQUEST_ID};
+use crate::cube::{self, CubeConfig};
 use crate::events::LAST_EVENT_ID;
 use crate::once::{IDEMPOTENCY_KEY, REPLAYED};
 use crate::request::drain;
@@ -53,6 +55,8 @@ pub struct Config {
     pub requests_per_address: usize,
     /// How long what was told in events is kept for who comes back, if a request does not say.
     pub subscribe_history: Duration,
+    /// How Cube's API is served.
+    pub cube: CubeConfig,
 }
 
 /// What else is served, by port.
@@ -92,12 +96,14 @@ impl Handle {
 pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Handle> {
     let (external, internal) = (listen(config.addr)?, listen(config.internal_addr)?);
     let (addr, internal_addr) = (external.local_addr()?, internal.local_addr()?);
-    let Config { request_bytes_max, origins, requests_per_address, subscribe_history, .. } = config;
+    let Config { request_bytes_max, origins, requests_per_address, subscribe_history, cube, .. } = config;
     // Who has no friends tells browsers of none.
     let cross_origin = if origins.is_empty() { None } else { Some(cross_origin(&origins)?) };
     let introductions = Semaphore::new(INTRODUCTIONS_MAX);
     let (entrance, crowd) = (Arc::default(), Arc::new(Crowd::new(requests_per_address)));
-    let shared = Arc::new(Shared { entrance, request_bytes_max, origins, subscribe_history, introductions });
+    let followed = Arc::new(Semaphore::new(cube.followed_max));
+    let shared = Shared { entrance, request_bytes_max, origins, cube, followed, subscribe_history, introductions };
+    let shared = Arc::new(shared);
     for (name, listener, port, others) in [
         ("accept_http", external, Port::External, others.external),
         ("accept_internal_http", internal, Port::Internal, others.internal),
@@ -115,13 +121,21 @@ fn cross_origin(origins: &[String]) -> io::Result<CorsLayer> {
     Ok(CorsLayer::new()
         .allow_origin(AllowOrigin::list(values))
         .allow_methods([Method::GET, Method::POST])
-        .allow_headers([header::ACCEPT, header::AUTHORIZATION, header::CONTENT_TYPE, LAST_EVENT_ID, IDEMPOTENCY_KEY])
+        .allow_headers([
+            header::ACCEPT,
+            header::AUTHORIZATION,
+            header::CONTENT_TYPE,
+            LAST_EVENT_ID,
+            IDEMPOTENCY_KEY,
+            CUBE_AUTHORIZATION,
+            REQUEST_ID,
+        ])
         .expose_headers([COMMAND_TAG, REPLAYED])
         .max_age(PREFLIGHT_AGE))
 }
 
 /// What is answered however crowded it is.
-const HEALTH: [&str; 2] = ["/api/livez", "/api/readyz"];
+const HEALTH: [&str; 4] = ["/api/livez", "/api/readyz", "/livez", "/readyz"];
 
 /// What is told to an address of which too many requests are under way.
 fn too_many() -> Refusal {
@@ -147,7 +161,7 @@ impl Web {
             .post("/api/copy", copy::copy, copy::told())
             .post("/api/webhook/{database}/{schema}/{name}", webhook::webhook, webhook::told())
             .get("/api/experimental/sql", websocket::websocket, websocket::told());
-        let mut router = ours.merge(others).into_router();
+        let mut router = ours.merge(cube::routes()).merge(others).into_router();
         if let Some(cross_origin) = cross_origin {
             router = router.layer(cross_origin.clone());
         }

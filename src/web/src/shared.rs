@@ -1,5 +1,6 @@
 //! What every connection shares.
 
+use crate::cube::CubeConfig;
 use crate::told::Refusal;
 use axum::http::StatusCode;
 use door::entrance::Entrance;
@@ -22,6 +23,10 @@ pub(crate) struct Shared {
     pub(crate) request_bytes_max: usize,
     /// Pages of these origins may send requests.
     pub(crate) origins: Vec<String>,
+    /// How Cube's API is served.
+    pub(crate) cube: CubeConfig,
+    /// Queries that may still be followed by it.
+    pub(crate) followed: Arc<Semaphore>,
     /// How long what was told in events is kept after its reader has gone, if a request does not say.
     pub(crate) subscribe_history: Duration,
     /// WebSockets may be introduced, so many at a time.

@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// The command tag of a statement without rows.
 pub(crate) const COMMAND_TAG: HeaderName = HeaderName::from_static("command-tag");
 /// Bytes of an Arrow batch, but for a row that has more.
-const ARROW_BATCH_BYTES: usize = 1 << 20;
+pub(crate) const ARROW_BATCH_BYTES: usize = 1 << 20;
 /// Bytes from which on a batch is made elsewhere.
 const LARGE_BATCH: usize = 4 << 20;
 
@@ -114,14 +114,14 @@ async fn rows_of(rows: &mut Answering<'_>, shape: Shape, sink: &mut Sink) -> Res
     match shape {
         Shape::Lines => {
             check_names(&desc.desc)?;
-            send(rows, json::Line::new(&desc.desc, options), sink).await
+            send(rows, json::Line::new(&desc.desc, options), sink).await.map(drop)
         }
         Shape::Csv => {
             let form = csv::Line::new(&desc.desc, options);
             form.header(&mut sink.buffer, &desc.desc);
-            send(rows, form, sink).await
+            send(rows, form, sink).await.map(drop)
         }
-        Shape::Arrow => batches(rows, &desc.desc, sink).await,
+        Shape::Arrow => batches(rows, Exchange::of(&desc.desc), sink).await,
     }
 }
 
@@ -147,8 +147,7 @@ fn check_names(desc: &RelationDesc) -> Result<(), AdapterError> {
 }
 
 /// Rows as a stream of Arrow batches.
-async fn batches(rows: &mut Answering<'_>, desc: &RelationDesc, sink: &mut Sink) -> Result<(), AdapterError> {
-    let exchange = Exchange::of(desc);
+pub(crate) async fn batches(rows: &mut Answering<'_>, exchange: Exchange, sink: &mut Sink) -> Result<(), AdapterError> {
     let memory = Arc::clone(rows.session().message_memory());
     let writer = StreamWriter::try_new(std::mem::take(&mut sink.buffer), exchange.schema());
     let mut writer = writer.map_err(unwritable)?;

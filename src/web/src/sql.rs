@@ -7,9 +7,10 @@ use crate::identify::{self, identify};
 use crate::once::{IDEMPOTENCY_KEY, Print, Record};
 use crate::request::{Address, Followed, LARGE_BODY, Request, address, before, read_body, weight};
 use crate::results::Results;
-use crate::shared::{Seated, Visitor};
+use crate::running::{Work, respond};
+use crate::shared::Visitor;
 use crate::single::{self, COMMAND_TAG};
-use crate::sink::{Head, Sink, answered};
+use crate::sink::{Head, Sink};
 use crate::told::Refusal;
 use adapter::error::AdapterError;
 use adapter::made;
@@ -27,7 +28,6 @@ use ore::memory::Reservation;
 use repr::Timestamp;
 use repr::sqlstate::SqlState;
 use serde_json::{Value, json};
-use std::pin::pin;
 use std::sync::Arc;
 
 /// How long what was told is kept for who comes back: a parameter of the session.
@@ -167,35 +167,52 @@ pub(crate) async fn subscribe(Extension(visitor): Extension<Arc<Visitor>>, parts
 
 /// Whose request it is and where it goes, which is known before its body comes.
 pub(crate) async fn welcome(visitor: &Visitor, parts: &Parts, options: Option<&str>) -> Result<Welcome, Refusal> {
+    check_version(parts)?;
+    let (database, options) = options_of(options).map_err(Refusal::malformed)?;
+    let (entrance, place) = identify(visitor, parts, database).await?;
+    Ok(Welcome { entrance, place: Place { options, ..place } })
+}
+
+/// Refuses who could not tell half an answer from all of it.
+pub(crate) fn check_version(parts: &Parts) -> Result<(), Refusal> {
     if parts.version < Version::HTTP_11 {
         // Its bodies end with their connection, whether they are whole or not.
         let message = "HTTP/1.1 or HTTP/2 is needed: an answer that breaks off would look whole";
         return Err(Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, SqlState::PROTOCOL_VIOLATION, message));
     }
-    let (database, options) = options_of(options).map_err(Refusal::malformed)?;
-    let (entrance, place) = identify(visitor, parts, database).await?;
-    Ok(Welcome { entrance, place: Place { options, ..place } })
+    Ok(())
 }
 
 /// Answers in a session of whoever asks.
 async fn answer(
     visitor: Arc<Visitor>,
     Welcome { entrance, mut place }: Welcome,
-    asked: (Asked, Option<(String, Print)>, Option<Reservation>),
+    (asked, once, memory): (Asked, Option<(String, Print)>, Option<Reservation>),
     format: Format,
 ) -> Result<Response, Refusal> {
     if format == Format::Events && !place.options.iter().any(|(name, _)| name == HISTORY) {
         place.options.push((HISTORY.to_owned(), visitor.own.subscribe_history.as_millis().to_string()));
     }
-    let seated = visitor.seat(&entrance, place)?;
-    let ended = seated.shutdown();
-    let write = |sink| run(seated, asked, sink);
-    let answer = answered(Head::of(format.content_type()), write, || visitor.watch(ended)).await;
-    if door::server::is_crowded() {
-        // What others have asked meanwhile is answered first, and then everything sent.
-        tokio::task::yield_now().await;
+    let statements = Statements { asked, once, _memory: memory };
+    respond(visitor, Welcome { entrance, place }, Head::of(format.content_type()), statements).await
+}
+
+/// What a request asks for.
+struct Statements {
+    asked: Asked,
+    once: Option<(String, Print)>,
+    /// What the request takes.
+    _memory: Option<Reservation>,
+}
+
+impl Work for Statements {
+    async fn tell(self, seat: &mut Seat, sink: &mut Sink) -> Result<(), Refusal> {
+        // Each has room of its own: who follows something does so for long.
+        match self.once {
+            Some((key, print)) => Box::pin(tell_once(seat, self.asked, (&key, &print), sink)).await,
+            None => tell(seat, self.asked, sink).await,
+        }
     }
-    Ok(answer)
 }
 
 /// Refuses a body that is compressed.
@@ -208,7 +225,7 @@ pub(crate) fn check_identity(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// Refuses a body that does not say that it is JSON: others a browser sends for anybody's page, without asking us.
-fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {
     check_identity(headers)?;
     let value = identify::single(headers, header::CONTENT_TYPE)?.unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim();
@@ -219,37 +236,6 @@ fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {
             Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, SqlState::PROTOCOL_VIOLATION, message))
         }
     }
-}
-
-/// Runs a request, and gives the session back.
-async fn run(
-    mut seated: Seated,
-    (asked, once, _memory): (Asked, Option<(String, Print)>, Option<Reservation>),
-    mut sink: Sink,
-) -> (Sink, Result<(), Refusal>) {
-    let ended = seated.shutdown();
-    let done = {
-        let answering = pin!(async {
-            // Each has room of its own: who follows something does so for long.
-            match once {
-                Some((key, print)) => Box::pin(tell_once(&mut seated, asked, (&key, &print), &mut sink)).await,
-                None => tell(&mut seated, asked, &mut sink).await,
-            }
-        });
-        tokio::select! {
-            biased;
-            // What is answered at once waits for nothing.
-            done = answering => done,
-            () = ended.cancelled() => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends").into()),
-        }
-    };
-    if done.is_ok() || sink.head().is_some() {
-        if let (Err(_), Some(session)) = (&done, seated.here()) {
-            session.fail_transaction();
-        }
-        seated.give_back().await;
-    }
-    (sink, done)
 }
 
 /// Writes what a request is answered with.

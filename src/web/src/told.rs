@@ -82,11 +82,20 @@ pub(crate) struct Refusal {
     status: StatusCode,
     sqlstate: SqlState,
     told: Told,
+    words: Words,
+}
+
+/// In whose words an error is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Words {
+    Ours,
+    /// `{"error": "…", "type": "UserError"}`, and 403 where others say 401.
+    Cubes,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, sqlstate: SqlState, message: impl Into<String>) -> Refusal {
-        Refusal { status, sqlstate, told: Told::new(sqlstate, message) }
+        Refusal { status, sqlstate, told: Told::new(sqlstate, message), words: Words::Ours }
     }
 
     /// Its SQLSTATE.
@@ -97,6 +106,41 @@ impl Refusal {
     /// The error.
     pub(crate) fn told(&self) -> &Told {
         &self.told
+    }
+
+    /// The same, as Cube's clients are told of it.
+    pub(crate) fn in_cubes_words(self) -> Refusal {
+        let status = if self.status == StatusCode::UNAUTHORIZED { StatusCode::FORBIDDEN } else { self.status };
+        Refusal { status, words: Words::Cubes, ..self }
+    }
+
+    /// What an answer by HTTP would have as its status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// What an answer says.
+    pub(crate) fn body(&self) -> Value {
+        let Told { message, code, detail, hint, position, .. } = &self.told;
+        match self.words {
+            Words::Ours => json!({ "error": self.told }),
+            Words::Cubes => {
+                // Cube's clients show this and nothing else.
+                let error = hint.as_ref().map_or_else(|| message.clone(), |hint| format!("{message}. {hint}"));
+                let mut body = json!({ "error": error, "code": code });
+                let kind = (self.status.is_client_error()).then(|| json!("UserError"));
+                for (name, value) in [
+                    ("type", kind),
+                    ("detail", detail.as_ref().map(|detail| json!(detail))),
+                    ("position", position.map(|position| json!(position))),
+                ] {
+                    if let Some(value) = value {
+                        body[name] = value;
+                    }
+                }
+                body
+            }
+        }
     }
 
     /// What it says.
@@ -113,7 +157,7 @@ impl Refusal {
 impl From<AdapterError> for Refusal {
     fn from(error: AdapterError) -> Refusal {
         let sqlstate = error.sqlstate();
-        Refusal { status: status_of(sqlstate), sqlstate, told: Told::from(&error) }
+        Refusal { status: status_of(sqlstate), sqlstate, told: Told::from(&error), words: Words::Ours }
     }
 }
 
@@ -132,7 +176,7 @@ impl From<Refused> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(json!({ "error": self.told }).to_string()));
+        let mut response = Response::new(Body::from(self.body().to_string()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

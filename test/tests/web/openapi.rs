@@ -23,6 +23,19 @@ fn call(http: &mut Http, method: &str, path: &str) -> Answer {
         ("post", "/api/copy") => ("/api/copy?table=t", &[("Content-Type", "text/csv")], b"a\n1\n"),
         ("post", "/api/webhook/{database}/{schema}/{name}") => ("/api/webhook/materialize/public/hook", &[], b"x"),
         ("get", "/api/experimental/sql") => (path, &UPGRADE, b""),
+        ("get", "/cubejs-api/v1/ws" | "/") => (path, &UPGRADE, b""),
+        ("get", "/cubejs-api/v1/load" | "/cubejs-api/v1/subscribe") => {
+            ("/cubejs-api/v1/load?query=%7B%22measures%22:%5B%22c.n%22%5D%7D", &[], b"")
+        }
+        ("get", "/cubejs-api/v1/dry-run" | "/cubejs-api/v1/sql") => {
+            ("/cubejs-api/v1/sql?query=%7B%22measures%22:%5B%22c.n%22%5D%7D", &[], b"")
+        }
+        ("post", "/cubejs-api/v1/meta") => (path, &[JSON], b"{}"),
+        ("post", "/cubejs-api/v1/cubesql") => (path, &[JSON], b"{\"query\": \"SELECT 1\"}"),
+        ("post", path) if path.starts_with("/cubejs-api/v1/") => {
+            (path, &[JSON], b"{\"query\": {\"measures\": [\"c.n\"]}}")
+        }
+        ("get", "/cubejs-api/v1/meta" | "/livez" | "/readyz") => (path, &[], b""),
         ("get", "/prof/cpu") => ("/prof/cpu?seconds=1", &[], b""),
         ("get", "/api/openapi.json" | "/api/livez" | "/api/readyz" | "/metrics") => (path, &[], b""),
         _ => panic!("nothing is known of {method} {path}"),
@@ -60,7 +73,7 @@ fn routes_are_as_they_are_told() {
     let mut own = http(&server);
     results(
         &mut own,
-        "CREATE TABLE t (a int); CREATE INDEX ON t (a); CREATE SOURCE hook FROM WEBHOOK BODY FORMAT TEXT",
+        "CREATE TABLE t (a int); CREATE INDEX ON t (a); CREATE SOURCE hook FROM WEBHOOK BODY FORMAT TEXT; CREATE SEMANTIC MODEL m AS $$cubes: [{name: c, sql_table: t, measures: [{name: n, type: count}]}]$$",
     );
     let mut told = Vec::new();
     for addr in [server.http_addr(), server.internal_http_addr()] {

@@ -7,6 +7,8 @@ use crate::model::interval::Unit;
 use crate::query::error::QueryError;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike, Utc};
 use chrono_tz::Tz;
+/// A time, wherever.
+pub type Instant = DateTime<Utc>;
 
 /// A range of local times, both of which are in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,9 +220,19 @@ pub fn behind(last: NaiveDateTime) -> NaiveDateTime {
     last + if is_whole { MILLISECOND } else { MICROSECOND }
 }
 
+/// A time of so many microseconds since 1970, if there is one on the calendar.
+pub fn at_micros(micros: i64) -> Option<Instant> {
+    DateTime::from_timestamp_micros(micros)
+}
+
 /// A local time as Cube's clients read it: to the millisecond, without a zone.
 pub fn printed(time: NaiveDateTime) -> String {
     time.format("%Y-%m-%dT%H:%M:%S%.3f").to_string()
+}
+
+/// The same of so many microseconds since 1970; None if it is not on the calendar.
+pub fn printed_micros(micros: i64) -> Option<String> {
+    Some(printed(at_micros(micros)?.naive_utc()))
 }
 
 #[cfg(test)]

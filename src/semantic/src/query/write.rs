@@ -15,7 +15,8 @@ impl Query {
     /// The query, as Cube's clients are told of it.
     pub fn normalized(&self) -> Map<String, Value> {
         let desc = |direction: Direction| direction == Direction::Descending;
-        let order = self.order.iter().map(|(key, direction)| json!({"id": key.to_string(), "desc": desc(*direction)}));
+        let order =
+            self.order.iter().map(|(key, direction)| json!({"id": key.name.to_string(), "desc": desc(*direction)}));
         let mut told = self.told(Value::Array(order.collect()));
         if let Some(limit) = told.get("limit").cloned() {
             told.insert("rowLimit".to_owned(), limit);
@@ -23,9 +24,9 @@ impl Query {
         told
     }
 
-    /// What it is ordered by, by name.
+    /// What it is ordered by, by name, which for Cube's clients is a dimension's also where that is cut off.
     pub fn order_by_name(&self) -> Map<String, Value> {
-        self.order.iter().map(|(key, direction)| (key.to_string(), json!(word(*direction)))).collect()
+        self.order.iter().map(|(key, direction)| (key.name.to_string(), json!(word(*direction)))).collect()
     }
 
     fn told(&self, order: Value) -> Map<String, Value> {

@@ -189,8 +189,9 @@ impl<'m> Load<'_, '_, '_, 'm> {
         }
         conditions.extend(self.asked.policies()?);
         let plan = self.answered(&keys, &measures, &conditions, having)?;
+        let key_count = keys.len();
         let outputs: Vec<Output> = keys.into_iter().chain(measures).collect();
-        let plan = self.arranged(plan, &outputs)?;
+        let plan = self.arranged(plan, &outputs, key_count)?;
         let columns = outputs.into_iter().map(|output| OutputColumn {
             name: output.name,
             ty: output.value.ty,
@@ -300,9 +301,10 @@ impl<'m> Load<'_, '_, '_, 'm> {
         named(plan, keys.iter().chain(measures), values)
     }
 
-    /// The rows in their order, and as many as are asked for.
-    fn arranged(&mut self, plan: LogicalPlan, outputs: &[Output]) -> Result<LogicalPlan, SqlError> {
-        let mut sorts = Vec::with_capacity(self.query.order.len());
+    /// The rows in their order, and as many as are asked for. What an order leaves open is decided by the keys, which come first among the
+    /// outputs: whoever asks twice for the first ten sees the same ten.
+    fn arranged(&mut self, plan: LogicalPlan, outputs: &[Output], key_count: usize) -> Result<LogicalPlan, SqlError> {
+        let mut order = Vec::with_capacity(outputs.len());
         for (key, direction) in &self.query.order {
             let is_it =
                 |output: &&Output| output.key == *key || (key.granularity.is_none() && output.key.name == key.name);
@@ -310,8 +312,15 @@ impl<'m> Load<'_, '_, '_, 'm> {
                 let message = format!("\"{key}\" is ordered by and not asked for");
                 return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
             };
+            order.push((output, *direction == Direction::Ascending));
+        }
+        if !order.is_empty() {
+            let open = if self.query.rows == Rows::Grouped { key_count } else { outputs.len() };
+            order.extend(outputs[..open].iter().map(|output| (output, true)));
+        }
+        let (mut sorts, mut named) = (Vec::with_capacity(order.len()), BTreeSet::new());
+        for (output, asc) in order.into_iter().filter(|(output, _)| named.insert(output.name.as_str())) {
             let column = TypedExpr { expr: Expr::Column(Column::from_name(&output.name)), ..output.value.clone() };
-            let asc = *direction == Direction::Ascending;
             sorts.push(Sort { expr: self.asked.instances.binder.order_key(column)?, asc, nulls_first: !asc });
         }
         let plan = if sorts.is_empty() { plan } else { LogicalPlanBuilder::from(plan).sort(sorts)?.build()? };

@@ -1,0 +1,181 @@
+//! Two tenants of one role: what their tokens say is what they see, by every door that takes tokens.
+
+use crate::cube_api::followed::{Socket, asked};
+use crate::{by_arrow, by_rest, http, ok, post};
+use glimpse_test::http::Http;
+use glimpse_test::server::Server;
+use glimpse_test::tokens::signed;
+use glimpse_test::wire::Wire;
+use serde_json::{Value, json};
+
+const SECRET: &str = "a secret of at least thirty-two bytes";
+const LATER: u64 = 4_102_444_800;
+const MODEL: &str = "
+cubes:
+  - name: invoices
+    sql_table: raw.invoices
+    dimensions:
+      - {name: id, sql: id, type: number, primary_key: true, public: true}
+      - {name: tenant, sql: tenant, type: string}
+      - {name: note, sql: note, type: string}
+    measures:
+      - {name: count, type: count}
+      - {name: total, sql: amount, type: sum}
+      - {name: secret, sql: amount * 7, type: sum}
+    access_policy:
+      - group: '*'
+        member_level: {excludes: [secret]}
+        row_level: {filters: [{member: tenant, operator: equals, values: ['{ security_context.tenant }']}]}
+      - group: boss
+        row_level: {allow_all: true}
+";
+
+struct Office {
+    server: Server,
+    admin: Wire,
+    _dir: tempfile::TempDir,
+}
+
+impl Office {
+    fn open() -> Office {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            path.to_str().expect("a path").to_owned()
+        };
+        let (secret, rules) = (file("secret", SECRET), file("rules", "host all all 127.0.0.0/8 scram-sha-256\n"));
+        let flags =
+            ["--jwt-secret-file", &secret, "--hba-file", &rules, "--jwt-role-claim=db_role", "--jwt-default-role=app"];
+        let server = Server::start_with(&flags).expect("a server");
+        let mut admin = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
+        let tables = "CREATE SCHEMA raw; CREATE TABLE raw.invoices (id int PRIMARY KEY, tenant text, amount numeric(10, 2), note text);
+            INSERT INTO raw.invoices SELECT g, (ARRAY['a', 'b'])[1 + g % 2], g, 'note of ' || g FROM generate_series(1, 100) g";
+        admin.execute(tables).expect("the tables");
+        admin.execute(&format!("CREATE SEMANTIC MODEL billing AS $${MODEL}$$")).expect("the model");
+        for statement in ["CREATE ROLE app LOGIN", "CREATE ROLE other LOGIN", "GRANT SELECT ON invoices TO app, other"]
+        {
+            admin.execute(statement).expect(statement);
+        }
+        Office { server, admin, _dir: dir }
+    }
+
+    /// What a client of Cube's sends as `Authorization`.
+    fn token(&mut self, claims: Value) -> String {
+        let mut claims = claims;
+        claims["exp"] = json!(LATER);
+        signed(&mut self.admin, SECRET, &claims)
+    }
+}
+
+fn load(http: &mut Http, token: &str, query: &Value) -> Value {
+    ok(&post(http, "load", &[("Authorization", token)], &json!({"query": query})))
+}
+
+#[test]
+fn tenants_see_their_rows_and_nothing_else() {
+    let mut office = Office::open();
+    let tokens = [json!({"tenant": "a"}), json!({"u": {"tenant": "b"}})].map(|claims| office.token(claims));
+    let mut http = http(&office.server);
+    let by_tenant = json!({"measures": ["invoices.count", "invoices.total"], "dimensions": ["invoices.tenant"]});
+    let names = ["invoices.tenant", "invoices.count", "invoices.total"].map(str::to_owned);
+    let expected = |tenant: &str| {
+        let total = if tenant == "a" { "2550" } else { "2500" };
+        vec![[tenant, "50", total].map(|text| Some(text.to_owned())).to_vec()]
+    };
+    // Over one connection, in turns: plans and sessions are kept for who they are of.
+    for _ in 0..3 {
+        for (token, tenant) in tokens.iter().zip(["a", "b"]) {
+            let result = load(&mut http, token, &by_tenant);
+            assert_eq!(by_rest(&result, &names), expected(tenant));
+            let body = json!({"query": by_tenant, "format": "arrow"});
+            let arrow = post(&mut http, "load", &[("Authorization", &format!("Bearer {token}"))], &body);
+            assert_eq!(by_arrow(&arrow).1, expected(tenant));
+            let sql = json!({"query": "SELECT tenant, MEASURE(count), MEASURE(total) FROM invoices GROUP BY 1"});
+            let lines =
+                post(&mut http, "cubesql", &[("X-Cube-Authorization", token), ("Authorization", "Basic eDp5")], &sql)
+                    .text();
+            let row =
+                expected(tenant)[0].iter().flatten().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(",");
+            assert!(lines.ends_with(&format!("{{\"data\":[[{row}]]}}\n")), "{lines}");
+            let own = http.ask(
+                "POST",
+                "/api/sql",
+                &[("Content-Type", "application/json"), ("Authorization", &format!("Bearer {token}"))],
+                sql.to_string().as_bytes(),
+            );
+            assert_eq!(own.expect("an answer").json().expect("JSON")["results"][0]["rows"][0][0], json!(tenant));
+        }
+    }
+    let other = |filter: Value| json!({"measures": ["invoices.count"], "filters": [filter]});
+    for attack in [
+        other(json!({"member": "invoices.tenant", "operator": "equals", "values": ["b"]})),
+        other(json!({"or": [{"member": "invoices.tenant", "operator": "equals", "values": ["b"]}]})),
+        other(json!({"member": "invoices.note", "operator": "contains", "values": ["note of 1\' OR true"]})),
+        other(json!({"member": "invoices.id", "operator": "equals", "values": ["1"]})),
+    ] {
+        let result = load(&mut http, &tokens[0], &attack);
+        let others = json!([{"invoices.count": "0"}]);
+        assert_eq!(result["data"], others, "{attack}");
+    }
+    let ungrouped = json!({"dimensions": ["invoices.id", "invoices.tenant"], "ungrouped": true, "total": true});
+    let result = load(&mut http, &tokens[0], &ungrouped);
+    assert_eq!(result["total"], json!(50));
+    assert!(result["data"].as_array().expect("rows").iter().all(|row| row["invoices.tenant"] == json!("a")));
+    // What is hidden is not told, and not asked.
+    let meta = ok(&post(&mut http, "meta", &[("Authorization", &tokens[0])], &json!({}))).to_string();
+    assert!(meta.contains("invoices.total") && !meta.contains("invoices.secret"));
+    let hidden = json!({"query": {"measures": ["invoices.secret"]}});
+    for method in ["load", "dry-run", "sql"] {
+        assert_eq!(post(&mut http, method, &[("Authorization", &tokens[0])], &hidden).status, 403, "{method}");
+    }
+    // The tables themselves are nobody's here.
+    for sql in ["SELECT * FROM raw.invoices", "SET ROLE mz_system", "EXPLAIN ANALYZE SELECT * FROM raw.invoices"] {
+        let answer = post(&mut http, "cubesql", &[("Authorization", &tokens[0])], &json!({"query": sql}));
+        assert!(answer.status >= 400, "{sql}: {}", answer.text());
+    }
+    // No claim is no row; a list is any of it; groups of a token count; so do roles.
+    let count = json!({"measures": ["invoices.count"]});
+    for (claims, rows) in [
+        (json!({}), "0"),
+        (json!({"tenant": null}), "0"),
+        (json!({"tenant": {"a": 1}}), "0"),
+        (json!({"tenant": []}), "0"),
+        (json!({"tenant": ["a", "b"]}), "100"),
+        (json!({"tenant": "a", "groups": ["boss"]}), "100"),
+        (json!({"tenant": "a", "groups": "boss"}), "100"),
+        (json!({"tenant": "a", "db_role": "other"}), "50"),
+    ] {
+        let token = office.token(claims.clone());
+        assert_eq!(load(&mut http, &token, &count)["data"], json!([{"invoices.count": rows}]), "{claims}");
+    }
+    // By WebSocket, until it is not allowed any more.
+    let follow = asked(1, "subscribe", json!({"query": by_tenant, "queryType": "multi"}));
+    let mut sockets = tokens.each_ref().map(|token| Socket::greeted(&office.server, token));
+    for (socket, tenant) in sockets.iter_mut().zip(["a", "b"]) {
+        socket.send(&follow);
+        assert_eq!(by_rest(&socket.next()["message"]["results"][0], &names), expected(tenant));
+    }
+    office.admin.execute("INSERT INTO raw.invoices VALUES (101, 'a', 1, '')").expect("a row");
+    assert_eq!(sockets[0].next()["message"]["results"][0]["data"][0]["invoices.count"], json!("51"));
+    office.admin.execute("REVOKE SELECT ON invoices FROM app").expect("it is revoked");
+    for socket in &mut sockets {
+        let ended = socket.answer(&json!(1));
+        assert_eq!((&ended["status"], &ended["message"]["code"]), (&json!(403), &json!("42501")), "{ended}");
+    }
+    office
+        .admin
+        .execute("GRANT SELECT ON invoices TO app; DELETE FROM raw.invoices WHERE id = 101")
+        .expect("as before");
+    for (token, error) in [
+        ("".to_owned(), "a name and a password are needed, or a token"),
+        ("undefined".to_owned(), "a name and a password are needed, or a token"),
+        (format!("{}x", tokens[0]), "the token is not valid"),
+        (office.token(json!({"tenant": "a", "db_role": "nobody"})), "role \"nobody\" does not exist"),
+        (office.token(json!({"tenant": "a", "db_role": ["app"]})), "the token is not valid"),
+    ] {
+        let answer = post(&mut http, "load", &[("Authorization", &token)], &json!({"query": count}));
+        let told = answer.json().expect("JSON");
+        assert!(answer.status == 403 && told["error"].as_str().is_some_and(|told| told.starts_with(error)), "{told}");
+    }
+}
