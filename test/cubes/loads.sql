@@ -112,6 +112,13 @@ SELECT total_amount > 500, count(*) FROM raw.orders WHERE tax_amount > 40 GROUP 
 {"measures": ["orders.count"], "filters": [{"member": "orders.is_large", "operator": "equals", "values": [true]}]};
 SELECT count(*) FROM raw.orders WHERE total_amount > 500;
 
+-- What is behind a number, as clients ask: rows that a measure counts.
+{"dimensions": ["orders.id"], "filters": [{"member": "orders.large_count", "operator": "measureFilter"}, {"member": "orders.market_code", "operator": "equals", "values": ["SE"]}]};
+SELECT id FROM raw.orders WHERE total_amount > 500 AND brand_code IS NOT NULL AND market_code = 'SE';
+
+{"measures": ["orders.count", "orders.large_count"], "dimensions": ["orders.market_code"], "filters": [{"or": [{"member": "orders.large_count", "operator": "measureFilter"}, {"member": "orders.brand_code", "operator": "notSet"}]}]};
+SELECT market_code, count(*), count(*) FILTER (WHERE total_amount > 500 AND brand_code IS NOT NULL) FROM raw.orders WHERE (total_amount > 500 AND brand_code IS NOT NULL) OR brand_code IS NULL GROUP BY 1;
+
 -- Filters of measures; an order by a measure; averages of all against averages of averages.
 {"measures": ["orders.avg_amount", "orders.average"], "dimensions": ["orders.brand_code"], "filters": [{"member": "orders.count", "operator": "gt", "values": ["80"]}]};
 SELECT brand_code, sum(total_amount) / nullif(count(*), 0), avg(total_amount) FROM raw.orders GROUP BY 1 HAVING count(*) > 80;

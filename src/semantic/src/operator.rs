@@ -25,7 +25,12 @@ pub enum Operator {
     BeforeOrOnDate,
     AfterDate,
     AfterOrOnDate,
+    /// The row is one of those that a measure counts, by its own filters.
+    MeasureFilter,
 }
+
+/// An operator of queries alone: there are no measures where policies look.
+const OF_MEASURES: (&str, Operator) = ("measureFilter", Operator::MeasureFilter);
 
 /// `in` is `equals`, `notIn` is `notEquals`, `onTheDate` is `inDateRange` of one day.
 pub const OPERATORS: [(&str, Operator); 23] = [
@@ -56,12 +61,12 @@ pub const OPERATORS: [(&str, Operator); 23] = [
 
 impl Operator {
     pub fn named(name: &str) -> Option<Operator> {
-        OPERATORS.iter().find(|(known, _)| *known == name).map(|(_, operator)| *operator)
+        OPERATORS.iter().chain([&OF_MEASURES]).find(|(known, _)| *known == name).map(|(_, operator)| *operator)
     }
 
     /// How it is written.
     pub fn name(self) -> &'static str {
-        OPERATORS.iter().find(|(_, operator)| *operator == self).map_or("", |(name, _)| name)
+        OPERATORS.iter().chain([&OF_MEASURES]).find(|(_, operator)| *operator == self).map_or("", |(name, _)| name)
     }
 
     /// Whether its values are dates.
@@ -79,6 +84,6 @@ impl Operator {
 
     /// Whether it says something without values.
     pub fn is_unary(self) -> bool {
-        matches!(self, Operator::Set | Operator::NotSet)
+        matches!(self, Operator::Set | Operator::NotSet | Operator::MeasureFilter)
     }
 }

@@ -216,6 +216,7 @@ fn what_is_written_is_the_query_that_was_read() {
             {"member": "o.at", "operator": "beforeOrOnDate", "values": ["2024-01-31T10:11:12.345"]},
             {"member": "o.at", "operator": "afterDate", "values": ["last week"]},
             {"member": "o.at", "operator": "afterOrOnDate", "values": ["2024-01-31"]},
+            {"member": "o.n", "operator": "measureFilter"},
         ],
         "order": [["o.m", "desc"], ["o.at.day", "asc"]], "limit": 7, "offset": 3, "total": true, "responseFormat": "compact",
     });

@@ -36,8 +36,9 @@ const eventually = async (holds) => {
     if (await holds()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  assert.fail("it did not happen");
+  assert.fail(`it did not happen: ${JSON.stringify([state?.query, state?.error, state?.resultSet?.query()])}`);
 };
+let state;
 
 // The three forms of an answer are one.
 const daily = {
@@ -142,7 +143,6 @@ await following.unsubscribe();
 await transport.close();
 
 // A page with a query builder.
-let state;
 const page = React.createElement(
   CubeProvider,
   { cubeApi: api },
@@ -169,11 +169,14 @@ await acts(
   () => state.resultSet?.query().dimensions[0] === "orders.market_code",
 );
 check("a built query", state.resultSet.tablePivot().length, (await rows("SELECT count(DISTINCT coalesce(market_code, '')) FROM raw.orders"))[0][0] * 1);
+// The builder has taken the time that the meta names first.
+const time = () => state.timeDimensions.find((known) => known.dimension.name === "orders.updated_at");
 await acts(
-  () => state.updateTimeDimensions.add({ dimension: state.availableTimeDimensions.find((time) => time.name === "orders.updated_at"), granularity: "year" }),
+  () => state.updateTimeDimensions.update(time(), { dimension: time().dimension, granularity: "year" }),
   () => state.resultSet?.query().timeDimensions?.[0]?.granularity === "year",
 );
-check("its order", state.orderMembers.filter((member) => member.order !== "none").map((member) => [member.id, member.order]), [["orders.updated_at", "asc"]]);
+const ordered = state.orderMembers.filter((member) => member.order !== "none").map((member) => [member.id, member.order]);
+check("its order", ordered, [["orders.count", "desc"]]);
 await renderer.act(async () => mounted.unmount());
 
 await client.end();

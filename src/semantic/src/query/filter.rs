@@ -44,6 +44,8 @@ pub enum Condition {
     UpTo(NaiveDateTime),
     /// After the end of a day, or after a time.
     After(NaiveDateTime),
+    /// Not of a measure's value, but of rows: it is one of those that the measure counts, by its own filters.
+    Counted,
     /// From the beginning of a day on, or at that time or later.
     From(NaiveDateTime),
 }
@@ -168,6 +170,7 @@ impl Condition {
             Operator::BeforeOrOnDate => Condition::UpTo(day(values)?.last),
             Operator::AfterDate => Condition::After(day(values)?.last),
             Operator::AfterOrOnDate => Condition::From(day(values)?.from),
+            Operator::MeasureFilter => Condition::Counted,
         })
     }
 
@@ -198,6 +201,7 @@ impl Condition {
             Condition::UpTo(at) => (Operator::BeforeOrOnDate, time(at)),
             Condition::After(at) => (Operator::AfterDate, time(at)),
             Condition::From(at) => (Operator::AfterOrOnDate, time(at)),
+            Condition::Counted => (Operator::MeasureFilter, Vec::new()),
         }
     }
 }

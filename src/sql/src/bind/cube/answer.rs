@@ -22,7 +22,7 @@ use repr::sqlstate::SqlState;
 use semantic::model::Model;
 use semantic::model::measure::MeasureKind;
 use semantic::model::offer::{Member, Offer, Offered};
-use semantic::query::{self, Name};
+use semantic::query::{self, Condition, Name};
 use sql_functions::TypedExpr;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -206,13 +206,20 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
     /// A filter as a condition: on rows, or of measures over leaves.
     pub(super) fn filter(&mut self, filter: &query::Filter, zone: Tz) -> Result<Expr, SqlError> {
         let Asked { instances, offer, seen, names, .. } = self;
-        let value = &mut |instances: &mut Instances<'b, 't, 'm>, name: &Name| {
+        let value = &mut |instances: &mut Instances<'b, 't, 'm>, name: &Name, condition: &Condition| {
             let missing = || SqlError::new(SqlState::UNDEFINED_COLUMN, format!("'{name}' not found for path '{name}'"));
             let offered = offer.member(&name.to_string()).ok_or_else(missing)?;
             let at = instances.along(&offered.path)?;
             seen.entry(at).or_default().insert(offered.member.described().name.clone());
             names.insert(offered.name.clone());
-            instances.member(at, offered.member)
+            match (condition, offered.member) {
+                (Condition::Counted, Member::Measure(measure)) => instances.counted(at, measure),
+                (Condition::Counted, _) => Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("measureFilter is of measures, and \"{name}\" is none"),
+                )),
+                (_, member) => instances.member(at, member),
+            }
         };
         let condition = instances.filter(filter, zone, value)?;
         instances.check_no_window()?;
@@ -273,7 +280,7 @@ impl<'b, 't, 'm> Asked<'b, 't, 'm> {
     /// What policies demand of the rows.
     pub(super) fn policies(&mut self) -> Result<Vec<Expr>, SqlError> {
         let Asked { instances, offer, names, .. } = self;
-        let value = &mut |instances: &mut Instances<'b, 't, 'm>, name: &Name| {
+        let value = &mut |instances: &mut Instances<'b, 't, 'm>, name: &Name, _: &Condition| {
             let missing = || SqlError::internal(format!("a policy is about {name}, which is no member"));
             let offered = offer.member(&name.member).or_else(|| offer.member(&name.to_string())).ok_or_else(missing)?;
             let at = instances.along(&offered.path)?;

@@ -16,18 +16,18 @@ use sql_functions::types::{is_integer, is_stringlike};
 use sqlparser::tokenizer::Span;
 
 impl Instances<'_, '_, '_> {
-    /// A filter as a condition on rows; `value` says what a member is there.
+    /// A filter as a condition on rows; `value` says what a member is there, or of one that counts rows whether it counts one.
     pub(super) fn filter(
         &mut self,
         filter: &Filter,
         zone: Tz,
-        value: &mut dyn FnMut(&mut Self, &Name) -> Result<TypedExpr, SqlError>,
+        value: &mut dyn FnMut(&mut Self, &Name, &Condition) -> Result<TypedExpr, SqlError>,
     ) -> Result<Expr, SqlError> {
         let (filters, op, none) = match filter {
             Filter::And(filters) => (filters, Operator::And, true),
             Filter::Or(filters) => (filters, Operator::Or, false),
             Filter::Member(name, condition) => {
-                let value = value(self, name)?;
+                let value = value(self, name, condition)?;
                 return self.meets(value, condition, zone);
             }
         };
@@ -72,6 +72,7 @@ impl Instances<'_, '_, '_> {
             Condition::UpTo(time) => self.at_time(Operator::Lt, &value, behind(*time), zone)?,
             Condition::After(time) => self.at_time(Operator::GtEq, &value, behind(*time), zone)?,
             Condition::From(time) => self.at_time(Operator::GtEq, &value, *time, zone)?,
+            Condition::Counted => value.expr,
         })
     }
 

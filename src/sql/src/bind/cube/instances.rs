@@ -7,12 +7,13 @@
 //! whatever that is. So members made of members need nothing more than names do.
 
 use crate::bind::cx::Cx;
+use crate::bind::logic::balanced;
 use crate::bind::scope::{Clause, Frame, Scope, ScopeColumn};
 use crate::bind::{Binder, Settle};
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::JoinType;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, when};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use engine::error::SqlError;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
@@ -224,6 +225,14 @@ impl<'b, 't, 'm> Instances<'b, 't, 'm> {
             open.append(&mut children);
         }
         Ok(())
+    }
+
+    /// Whether a row is one of those that a measure counts, by its own filters.
+    pub(super) fn counted(&mut self, at: At, measure: &'m Measure) -> Result<TypedExpr, SqlError> {
+        let conditions = measure.filters.iter().map(|filter| self.condition(at, filter));
+        let conditions = conditions.collect::<Result<Vec<_>, _>>()?;
+        let expr = if conditions.is_empty() { lit(true) } else { balanced(conditions, Operator::And) };
+        Ok(TypedExpr { expr, ty: PgType::Bool, data_type: PgType::Bool.data_type(), nullable: true })
     }
 
     fn segment(&mut self, at: At, segment: &'m Segment) -> Result<TypedExpr, SqlError> {

@@ -18,7 +18,7 @@ use semantic::model::Model;
 use semantic::model::cube::Cube;
 use semantic::model::dimension::{Dimension, DimensionKind};
 use semantic::model::offer::{Member, Offer, Offered};
-use semantic::query::{Direction, Filter, Key, Limit, Limits, Name, Query, Request, Rows, TimeDimension};
+use semantic::query::{Condition, Direction, Filter, Key, Limit, Limits, Name, Query, Request, Rows, TimeDimension};
 use semantic::report::Report;
 use sql_functions::TypedExpr;
 use sqlparser::ast::{self, TableAlias};
@@ -179,7 +179,7 @@ impl<'m> Load<'_, '_, '_, 'm> {
         }
         for of in &query.time_dimensions {
             if let Some(range) = &of.range {
-                let filter = Filter::Member(of.dimension.clone(), semantic::query::Condition::In(*range));
+                let filter = Filter::Member(of.dimension.clone(), Condition::In(*range));
                 conditions.push(self.filter(&filter)?);
             }
         }
@@ -254,6 +254,7 @@ impl<'m> Load<'_, '_, '_, 'm> {
     /// Whether a filter is about measures. Error 22023: about both.
     fn is_of_measures(&self, filter: &Filter) -> Result<bool, SqlError> {
         match filter {
+            Filter::Member(_, Condition::Counted) => Ok(false),
             Filter::Member(name, _) => Ok(matches!(self.offered(name)?.member, Member::Measure(_))),
             Filter::And(filters) | Filter::Or(filters) => {
                 let kinds =

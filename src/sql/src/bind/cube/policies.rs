@@ -11,7 +11,7 @@ use repr::sqlstate::SqlState;
 use semantic::model::cube::Cube;
 use semantic::model::offer::Member;
 use semantic::model::policy::Policy;
-use semantic::query::{Filter, Name};
+use semantic::query::{Condition, Filter, Name};
 use semantic::security::Security;
 use sql_functions::TypedExpr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ impl<'m> Instances<'_, '_, 'm> {
             let cube = self.cube(at);
             if self.has_rows(at) {
                 let members = seen.get(&at).into_iter().flatten().map(String::as_str);
-                let value = &mut |instances: &mut Self, name: &Name| instances.named(at, cube, name);
+                let value = &mut |instances: &mut Self, name: &Name, _: &Condition| instances.named(at, cube, name);
                 conditions.extend(self.demanded(&cube.policies, cube.name(), &members.collect::<Vec<_>>(), value)?);
             }
             at += 1;
@@ -48,7 +48,7 @@ impl<'m> Instances<'_, '_, 'm> {
         policies: &[Policy],
         of: &str,
         members: &[&str],
-        value: &mut dyn FnMut(&mut Self, &Name) -> Result<TypedExpr, SqlError>,
+        value: &mut dyn FnMut(&mut Self, &Name, &Condition) -> Result<TypedExpr, SqlError>,
     ) -> Result<Option<Expr>, SqlError> {
         let Some(asker) = self.binder.asker.filter(|_| !policies.is_empty()) else { return Ok(None) };
         let security = asker.security();
