@@ -93,7 +93,7 @@ impl Security {
             Value::String(group) => Some(vec![group]),
             _ => None,
         });
-        self.groups.extend(named.unwrap_or_else(Vec::new));
+        self.groups.extend(named.unwrap_or_default());
         self.claims.insert("groups".to_owned(), Value::from_iter(self.groups.iter().cloned()));
         self.claims.extend(claims);
         self

@@ -152,7 +152,6 @@ pub(crate) fn unsupported(what: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::prelude::{BASE64_STANDARD, Engine};
 
     #[test]
     fn a_token_needs_no_word_before_it() {
@@ -168,8 +167,7 @@ mod tests {
         ] {
             assert!(shown(value).is_ok_and(|shown| shown == expected), "{value}");
         }
-        let basic = format!("Basic {}", BASE64_STANDARD.encode("ada:x"));
-        assert!(shown(&basic).is_ok_and(|shown| shown == Shown::Password("ada".to_owned(), "x".to_owned())));
+        assert!(shown("Basic YWRhOng=").is_ok_and(|shown| shown == Shown::Password("ada".to_owned(), "x".to_owned())));
         assert!(shown("Basic !").is_err());
     }
 }
