@@ -156,6 +156,7 @@ fn canned(addr: SocketAddr) -> Result<()> {
         origins: Vec::new(),
         requests_per_address: 0,
         subscribe_history: Duration::ZERO,
+        cube: web::cube::CubeConfig::default(),
     };
     web::server::serve(config, &server, others)?;
     // The parent holds the other end.

@@ -1,9 +1,9 @@
 //! Who may come in: certificate and rules, from files that are read again when they have changed, and the sessions that are opened.
 
 use crate::hba::{Guest, Method, Rules};
+use crate::place::Place;
 use crate::tls::{Identity, Tls, TlsFiles, encryption};
 use crate::token::{TokenFiles, Tokens};
-use crate::visitor::Place;
 use adapter::client::Client;
 use adapter::error::AdapterError;
 use adapter::session::Session;

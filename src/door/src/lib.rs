@@ -15,6 +15,7 @@ pub mod hba;
 pub mod http;
 pub mod intake;
 pub mod messages;
+pub mod place;
 pub mod scram;
 pub mod server;
 pub mod shown;

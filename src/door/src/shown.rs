@@ -7,8 +7,9 @@
 
 use crate::entrance::{Arrival, Entrance, Port};
 use crate::hba::Method;
+use crate::place::Place;
 use crate::token::Vouched;
-use crate::visitor::{Place, Visitor};
+use crate::visitor::Visitor;
 use adapter::error::AdapterError;
 use adapter::password::Credentials;
 use base64::alphabet;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use timestamp_oracle::shared::Reads;
+use web::cube::CubeConfig;
 
 /// Runs the Glimpse database server.
 #[derive(Clone, Debug, Parser)]
@@ -83,13 +84,13 @@ pub struct Config {
           value_parser = parse_pair, value_delimiter = ';')]
     pub system_parameter_defaults: Vec<(String, String)>,
     /// Rows that Cube's API answers in JSON to who does not say how many
-    #[arg(long, env = "GLIMPSE_CUBE_DEFAULT_LIMIT", default_value_t = 10_000, value_name = "ROWS")]
+    #[arg(long, env = "GLIMPSE_CUBE_DEFAULT_LIMIT", default_value_t = CubeConfig::default().default_limit, value_name = "ROWS")]
     pub cube_default_limit: u64,
     /// The most rows that may be asked for there; Arrow and SQL have no limit
-    #[arg(long, env = "GLIMPSE_CUBE_LIMIT_MAX", default_value_t = 50_000, value_name = "ROWS")]
+    #[arg(long, env = "GLIMPSE_CUBE_LIMIT_MAX", default_value_t = CubeConfig::default().limit_max, value_name = "ROWS")]
     pub cube_limit_max: u64,
     /// Queries that may be followed by Cube's API at once
-    #[arg(long, env = "GLIMPSE_CUBE_SUBSCRIPTIONS_MAX", default_value_t = 1000, value_name = "NUMBER")]
+    #[arg(long, env = "GLIMPSE_CUBE_SUBSCRIPTIONS_MAX", default_value_t = CubeConfig::default().followed_max, value_name = "NUMBER")]
     pub cube_subscriptions_max: usize,
     /// The certificate that clients see, and behind it those that lead to one they know; PEM
     #[arg(long, env = "GLIMPSE_TLS_CERT", requires = "tls_key", value_name = "FILE")]

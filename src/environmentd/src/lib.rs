@@ -60,24 +60,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     // Before anything that may have to wait.
     let (server, threads) = door::server::Server::start(or_cores(config.io_threads))?;
     let health = Health::new(registry.clone());
-    let web = web::server::serve(
-        web::server::Config {
-            addr: config.http_listen_addr,
-            internal_addr: config.internal_http_listen_addr,
-            request_bytes_max: config.request_bytes_max,
-            origins: config.http_allowed_origins.clone(),
-            requests_per_address: config.http_requests_per_address,
-            subscribe_history: config.http_subscribe_history,
-            cube: web::cube::CubeConfig {
-                default_limit: config.cube_default_limit,
-                limit_max: config.cube_limit_max,
-                followed_max: config.cube_subscriptions_max,
-            },
-        },
-        &server,
-        health.routes(),
-    )
-    .context("cannot listen for HTTP")?;
+    let web = serve_http(config, &server, &health).context("cannot listen for HTTP")?;
     let (persist, oracle) = stores::open(config, clock.clone(), &registry)?;
     let adhoc = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(or_cores(config.adhoc_threads))
@@ -128,6 +111,25 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     web.open(Arc::clone(&entrance));
     health.ready(client.clone());
     Ok(Server { wire, web, flight, server, threads, entrance, health, client, running, oracle, adhoc })
+}
+
+/// Opens the HTTP door, in which there is no SQL yet.
+fn serve_http(config: &Config, server: &door::server::Server, health: &Health) -> std::io::Result<web::server::Handle> {
+    let cube = web::cube::CubeConfig {
+        default_limit: config.cube_default_limit,
+        limit_max: config.cube_limit_max,
+        followed_max: config.cube_subscriptions_max,
+    };
+    let web = web::server::Config {
+        addr: config.http_listen_addr,
+        internal_addr: config.internal_http_listen_addr,
+        request_bytes_max: config.request_bytes_max,
+        origins: config.http_allowed_origins.clone(),
+        requests_per_address: config.http_requests_per_address,
+        subscribe_history: config.http_subscribe_history,
+        cube,
+    };
+    web::server::serve(web, server, health.routes())
 }
 
 /// Opens the Flight door.

@@ -27,7 +27,7 @@ use crate::shared::Shared;
 use crate::stream::Stream;
 use adapter::session::Session;
 use door::entrance::Arrival;
-use door::visitor::Place;
+use door::place::Place;
 use repr::sqlstate::SqlState;
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -30,6 +30,13 @@ pub struct CubeConfig {
     pub followed_max: usize,
 }
 
+impl Default for CubeConfig {
+    /// The limits of Cube, and as many followed queries as a server of two cores takes.
+    fn default() -> CubeConfig {
+        CubeConfig { default_limit: 10_000, limit_max: 50_000, followed_max: 1000 }
+    }
+}
+
 /// Its routes.
 pub(crate) fn routes() -> Routes {
     Routes::default()

@@ -44,7 +44,7 @@ pub fn port(bytes: &[u8]) {
             entrance: Arc::default(),
             request_bytes_max: 1 << 16,
             origins: vec!["https://example.com".to_owned()],
-            cube: CubeConfig { default_limit: 10, limit_max: 10, followed_max: 1 },
+            cube: CubeConfig::default(),
             followed: Arc::new(Semaphore::new(1)),
             subscribe_history: Duration::ZERO,
             introductions: Semaphore::new(1),

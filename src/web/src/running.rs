@@ -2,14 +2,21 @@
 
 use crate::shared::{Seated, Visitor};
 use crate::sink::{Head, Sink, answered};
-use crate::sql::Welcome;
 use crate::told::Refusal;
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
 use axum::response::Response;
+use door::entrance::Entrance;
+use door::place::Place;
 use repr::sqlstate::SqlState;
 use std::pin::pin;
 use std::sync::Arc;
+
+/// Who asks, and where.
+pub(crate) struct Welcome {
+    pub(crate) entrance: Arc<Entrance>,
+    pub(crate) place: Place,
+}
 
 /// What is done for a request.
 pub(crate) trait Work: Send + 'static {

@@ -7,7 +7,7 @@ use crate::identify::{self, identify};
 use crate::once::{IDEMPOTENCY_KEY, Print, Record};
 use crate::request::{Address, Followed, LARGE_BODY, Request, address, before, read_body, weight};
 use crate::results::Results;
-use crate::running::{Work, respond};
+use crate::running::{Welcome, Work, respond};
 use crate::shared::Visitor;
 use crate::single::{self, COMMAND_TAG};
 use crate::sink::{Head, Sink};
@@ -22,8 +22,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Version, header};
 use axum::response::Response;
 use door::apart::elsewhere;
-use door::entrance::Entrance;
-use door::visitor::{Place, options_of};
+use door::place::{Place, options_of};
 use ore::memory::Reservation;
 use repr::Timestamp;
 use repr::sqlstate::SqlState;
@@ -88,12 +87,6 @@ enum Asked {
     Rows(Request, Shape),
     /// What happens.
     Events(Box<made::Followed>),
-}
-
-/// Who asks, and where.
-pub(crate) struct Welcome {
-    pub(crate) entrance: Arc<Entrance>,
-    pub(crate) place: Place,
 }
 
 /// What is known of a request before its body comes.

@@ -27,8 +27,9 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgr
 use axum::http::request::Parts;
 use axum::response::Response;
 use door::apart::elsewhere;
+use door::place::{Place, session_options};
 use door::shown::Shown;
-use door::visitor::{GOODBYE, Place, session_options};
+use door::visitor::GOODBYE;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use ore::memory::Reservation;

@@ -5,8 +5,9 @@
 
 use crate::identify::{admit, check_visit, single};
 use crate::request::{before, read_body};
+use crate::running::Welcome;
 use crate::shared::Visitor;
-use crate::sql::{Welcome, check_identity, check_json, check_version};
+use crate::sql::{check_identity, check_json, check_version};
 use crate::told::Refusal;
 use axum::body::Body;
 use axum::extract::{self, Query as Parameters};
@@ -33,6 +34,15 @@ pub(crate) struct Heard {
     pub(crate) headers: HeaderMap,
     /// What its body takes.
     pub(crate) memory: Option<Reservation>,
+}
+
+/// How many results a client takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Results {
+    /// One, which is the answer.
+    One,
+    /// Any number, in a list.
+    Any,
 }
 
 /// What is asked for, by name.
@@ -134,11 +144,11 @@ impl Params {
         }
     }
 
-    /// Whether several results may be answered with. Error 400 of another word.
-    pub(crate) fn is_multi(&self) -> Result<bool, Refusal> {
+    /// How many results may be answered with. Error 400 of another word.
+    pub(crate) fn results(&self) -> Result<Results, Refusal> {
         match self.text("queryType")? {
-            None => Ok(false),
-            Some("multi") => Ok(true),
+            None => Ok(Results::One),
+            Some("multi") => Ok(Results::Any),
             Some(other) => Err(Refusal::malformed(format!("\"queryType\" is \"multi\", not {other:.100}"))),
         }
     }

@@ -1,8 +1,8 @@
 //! `/load`: the rows of a query in Cube's JSON.
 
 use crate::api;
-use crate::cube::asked::{Heard, unsupported};
-use crate::cube::result::{self, COMPARED, refreshed, total, write};
+use crate::cube::asked::{Heard, Results, unsupported};
+use crate::cube::result::{self, COMPARED, Kind, refreshed, total, write};
 use crate::format::{Format, Shape};
 use crate::outlet::Outlet;
 use crate::running::{Work, respond};
@@ -75,8 +75,8 @@ async fn loaded(visitor: Arc<Visitor>, request: extract::Request) -> Result<Resp
         Some(other) => return Err(Refusal::malformed(format!("\"format\" is json or arrow, not {other:.100}"))),
     };
     let form = if is_arrow { Format::Rows(Shape::Arrow) } else { Format::Results };
-    let (query, is_multi) = (params.query()?, params.is_multi()?);
-    let work = Load { query, is_multi, is_arrow, limits: limits(&visitor.own), _memory: memory };
+    let (query, results) = (params.query()?, params.results()?);
+    let work = Load { query, results, is_arrow, limits: limits(&visitor.own), _memory: memory };
     respond(visitor, welcome, Head::of(form.content_type()), work).await
 }
 
@@ -87,7 +87,7 @@ pub(super) fn limits(shared: &Shared) -> Limits {
 
 struct Load {
     query: Value,
-    is_multi: bool,
+    results: Results,
     is_arrow: bool,
     limits: Limits,
     /// What the request takes.
@@ -100,7 +100,7 @@ impl Work for Load {
             Box::pin(arrow(seat, &self.query, sink)).await?;
         } else {
             let asked = Asked::read(seat, &self.query, self.limits)?;
-            Box::pin(asked.tell(seat, self.is_multi, sink)).await?;
+            Box::pin(asked.tell(seat, self.results, sink)).await?;
         }
         Ok(seat.commit().await?)
     }
@@ -114,8 +114,7 @@ impl Work for Load {
 #[derive(Debug, PartialEq)]
 pub(super) struct Asked {
     pub(super) queries: Vec<Query>,
-    /// Whether they are one query for several ranges.
-    is_comparison: bool,
+    kind: Kind,
 }
 
 impl Asked {
@@ -125,20 +124,23 @@ impl Asked {
             Refusal::from(AdapterError::new(SqlState::INVALID_PARAMETER_VALUE, why.to_string()))
         };
         match Query::read(query, result::now(session), limits).map_err(|error| malformed(&error))? {
-            Request::Regular(query) => Ok(Asked { queries: vec![query], is_comparison: false }),
-            Request::CompareDateRange(queries) => Ok(Asked { queries, is_comparison: true }),
+            Request::Regular(query) => Ok(Asked { queries: vec![query], kind: Kind::Regular }),
+            Request::CompareDateRange(queries) => Ok(Asked { queries, kind: Kind::Comparison }),
         }
     }
 
     /// What Cube calls it.
     pub(super) fn kind(&self) -> &'static str {
-        if self.is_comparison { "compareDateRangeQuery" } else { "regularQuery" }
+        match self.kind {
+            Kind::Regular => "regularQuery",
+            Kind::Comparison => "compareDateRangeQuery",
+        }
     }
 
     /// The query by which a client lays out the rows.
     pub(super) fn pivot(&self) -> Map<String, Value> {
         let mut pivot = self.queries.first().map(Query::normalized).unwrap_or_default();
-        if let (true, Some(Value::Array(dimensions))) = (self.is_comparison, pivot.get_mut("dimensions")) {
+        if let (Kind::Comparison, Some(Value::Array(dimensions))) = (self.kind, pivot.get_mut("dimensions")) {
             dimensions.insert(0, json!(COMPARED));
         }
         pivot.insert("queryType".to_owned(), json!(self.kind()));
@@ -146,15 +148,20 @@ impl Asked {
     }
 
     /// Writes the answer. Errors: those of the queries and their rows.
-    pub(super) async fn tell(&self, seat: &mut Seat, is_multi: bool, outlet: &mut impl Outlet) -> Result<(), Refusal> {
+    pub(super) async fn tell(
+        &self,
+        seat: &mut Seat,
+        results: Results,
+        outlet: &mut impl Outlet,
+    ) -> Result<(), Refusal> {
         seat.read_together();
-        if !is_multi {
+        if results == Results::One {
             let [query] = self.queries.as_slice() else {
                 let message =
                     format!("'{}' query type is not supported by the client. Please update the client.", self.kind());
                 return Err(AdapterError::new(SqlState::INVALID_PARAMETER_VALUE, message).into());
             };
-            return result::tell(seat, query, self.is_comparison, outlet).await;
+            return result::tell(seat, query, self.kind, outlet).await;
         }
         let out = outlet.buffer();
         out.extend_from_slice(b"{\"queryType\":");
@@ -164,7 +171,7 @@ impl Asked {
             if at > 0 {
                 outlet.buffer().push(b',');
             }
-            result::tell(seat, query, self.is_comparison, outlet).await?;
+            result::tell(seat, query, self.kind, outlet).await?;
         }
         let out = outlet.buffer();
         out.extend_from_slice(b"],\"pivotQuery\":");

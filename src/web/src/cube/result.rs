@@ -23,17 +23,21 @@ use semantic::query::{Format, Limit, Query, Total};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// What is asked in one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One query.
+    Regular,
+    /// One for several ranges, whose rows say which they are of.
+    Comparison,
+}
+
 /// What a row of a comparison says of itself: which range it is of.
 pub(super) const COMPARED: &str = "compareDateRange";
 
-/// Writes the result of a query, with all that belongs to it; `is_compared` of one of several that differ in their range. Errors: those of
+/// Writes the result of a query, with all that belongs to it; `kind` is that of the question. Errors: those of
 /// the query and its rows.
-pub(super) async fn tell(
-    seat: &mut Seat,
-    query: &Query,
-    is_compared: bool,
-    outlet: &mut impl Outlet,
-) -> Result<(), Refusal> {
+pub(super) async fn tell(seat: &mut Seat, query: &Query, kind: Kind, outlet: &mut impl Outlet) -> Result<(), Refusal> {
     let cube = query.names().next().map(|name| name.cube.as_str()).unwrap_or_default();
     // That it is none is best said by the statement.
     let model = seat.model_of(cube);
@@ -41,7 +45,7 @@ pub(super) async fn tell(
     out.extend_from_slice(b"{\"query\":");
     write(out, &query.normalized());
     out.extend_from_slice(b",\"data\":");
-    let is_cut = data(seat, query, is_compared, outlet).await?;
+    let is_cut = data(seat, query, kind, outlet).await?;
     let total = match query.total {
         Total::Asked => json!(total(seat, query).await?),
         Total::NotAsked => Value::Null,
@@ -61,12 +65,12 @@ pub(super) async fn tell(
 }
 
 /// Writes the rows; whether there were more than are told.
-async fn data(seat: &mut Seat, query: &Query, is_compared: bool, outlet: &mut impl Outlet) -> Result<bool, Refusal> {
+async fn data(seat: &mut Seat, query: &Query, kind: Kind, outlet: &mut impl Outlet) -> Result<bool, Refusal> {
     let (asked, max) = bounded(query);
     let text = format!("SELECT * FROM {}", cube_load(&Value::Object(asked.json()).to_string()));
     let answer = seat.answer(Statement::Text(text), no_values(), Follows::Others, PIECE_BYTES).await?;
     let Answer::Rows(mut rows) = answer else { return Err(AdapterError::internal("a query has no rows").into()) };
-    let shape = Shape::of(query, &rows.desc().desc, is_compared, max);
+    let shape = Shape::of(query, &rows.desc().desc, kind, max);
     match query.format {
         Format::Objects | Format::Compact => lines(&mut rows, shape, outlet).await,
         Format::Columnar => columns(&mut rows, shape, outlet).await,
@@ -122,7 +126,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(query: &Query, desc: &RelationDesc, is_compared: bool, max: Option<u64>) -> Shape {
+    fn of(query: &Query, desc: &RelationDesc, kind: Kind, max: Option<u64>) -> Shape {
         let doubled = |name: &str| {
             let mut times = query.time_dimensions.iter().filter(|of| is_doubled(query, of));
             let is_it = |granularity: &String, dimension: &str| name == format!("{dimension}.{granularity}");
@@ -135,7 +139,7 @@ impl Shape {
             let more = doubled(&column.name);
             std::iter::once(column.name.clone()).chain(more).collect()
         });
-        let range = is_compared.then(|| query.time_dimensions.iter().find_map(|of| of.range)).flatten();
+        let range = query.time_dimensions.iter().find_map(|of| of.range).filter(|_| kind == Kind::Comparison);
         let range = range.map(|range| format!("{} - {}", printed(range.from), printed(range.last)));
         Shape { format: query.format, names: names.collect(), range, max, zone: TimeZone::Named(query.zone) }
     }

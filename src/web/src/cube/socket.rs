@@ -10,7 +10,7 @@
 //! that HTTP would give, at one time, whatever has happened at once.
 
 use crate::api;
-use crate::cube::asked::{Params, shown};
+use crate::cube::asked::{Params, Results, shown};
 use crate::cube::describe::{self, Described};
 use crate::cube::load::{self, Asked, limits};
 use crate::identify::{admit, check_visit};
@@ -27,7 +27,8 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgr
 use axum::http::request::Parts;
 use axum::response::Response;
 use door::entrance::Entrance;
-use door::visitor::{GOODBYE, Place};
+use door::place::Place;
+use door::visitor::GOODBYE;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use ore::memory::Reservation;
@@ -303,7 +304,7 @@ impl Guest {
             "load" => {
                 let params = Params::of_message(params, &load::KNOWN)?;
                 let mut seated = self.seat()?;
-                let loaded = self.load(&mut seated, id, &params.query()?, params.is_multi()?).await;
+                let loaded = self.load(&mut seated, id, &params.query()?, params.results()?).await;
                 return given_back(seated, loaded).await.map(drop);
             }
             "meta" => Described::meta(&Params::of_message(params, &describe::META)?)?,
@@ -322,10 +323,10 @@ impl Guest {
     }
 
     /// Sends what the query gives now, and returns the time at which it was read.
-    async fn load(&self, seat: &mut Seat, id: &Value, query: &Value, is_multi: bool) -> Result<Timestamp, Refusal> {
+    async fn load(&self, seat: &mut Seat, id: &Value, query: &Value, results: Results) -> Result<Timestamp, Refusal> {
         let asked = Asked::read(seat, query, limits(&self.visitor.own))?;
         let mut answer = Collected::new(id, seat);
-        asked.tell(seat, is_multi, &mut answer).await?;
+        asked.tell(seat, results, &mut answer).await?;
         let at = seat.reads_at().unwrap_or_default();
         seat.commit().await?;
         self.put(answer).await?;
@@ -341,7 +342,7 @@ impl Guest {
     /// Answers now, and again whenever something else is to be answered.
     async fn follow(&self, id: &Value, params: Map<String, Value>, turn: OwnedSemaphorePermit) -> Result<(), Refusal> {
         let params = Params::of_message(params, &load::KNOWN)?;
-        let (query, is_multi) = (params.query()?, params.is_multi()?);
+        let (query, results) = (params.query()?, params.results()?);
         let shared = &self.visitor.own;
         let Ok(_place) = Arc::clone(&shared.followed).try_acquire_owned() else {
             let message = format!("{} queries are being followed, and that is the limit", shared.cube.followed_max);
@@ -361,7 +362,7 @@ impl Guest {
             };
             loop {
                 let mut seated = self.seat()?;
-                let loaded = self.load(&mut seated, id, &query, is_multi).await;
+                let loaded = self.load(&mut seated, id, &query, results).await;
                 let at = given_back(seated, loaded).await?;
                 // What comes from now on is waited for.
                 turn.take();
