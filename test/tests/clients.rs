@@ -116,6 +116,38 @@ fn cube_http_client() {
 }
 
 #[test]
+fn bi_tools_over_sqlalchemy() {
+    let Some(python) = installed("python/bin/python") else { return };
+    let (server, _directory) = with_cubes();
+    let statements = glimpse_test::manifest_dir().join("cubes/bi.sql");
+    let mut command = secure(&python, &server.target);
+    passes(command.env("CUBE_BI", statements).arg(suite("python").join("cube_bi_suite.py")));
+}
+
+/// What BI tools send over cubes is answered as the same over the tables.
+#[test]
+fn bi_tools_over_psql() {
+    let Some(psql) = program("psql", "GLIMPSE_PSQL") else { return };
+    let (server, _directory) = with_cubes();
+    let statements = std::fs::read_to_string(glimpse_test::manifest_dir().join("cubes/bi.sql")).expect("a file");
+    let pairs: Vec<Vec<&str>> =
+        statements.split("\n\n").map(|block| block.lines().filter(|line| !line.starts_with("--")).collect()).collect();
+    assert!(pairs.len() >= 15);
+    for pair in pairs {
+        let answers: Vec<String> = pair
+            .iter()
+            .map(|statement| {
+                run(secure(&psql, &server.target).args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statement]))
+            })
+            .collect();
+        assert!(
+            answers.len() == 2 && !answers[0].trim().is_empty() && answers[0] == answers[1],
+            "{pair:?}: {answers:?}"
+        );
+    }
+}
+
+#[test]
 fn cubes_clients() {
     let Some(node) = program("node", "GLIMPSE_NODE") else { return };
     let (server, _directory) = with_cubes();
