@@ -3,23 +3,21 @@
 use crate::error::AdapterError;
 use crate::session::Session;
 use repr::Timestamp;
-use repr::sqlstate::SqlState;
 use semantic::model::Model;
-use sql::names::{resolve_item, unknown_relation};
+use sql::names::{resolve_cube, unknown_relation};
 use sql::plan::{CatalogView, ItemKind};
 use sql_syntax::names::Name;
 use std::sync::Arc;
 
 impl Session {
     /// The model of the cube or view that queries of this session know by a name. Whether it may be read is said when it is. Errors: 42P01 if
-    /// there is none, 42809 of something else.
+    /// there is none.
     pub fn model_of(&self, cube: &str) -> Result<Arc<Model>, AdapterError> {
         let published = self.published();
         let state = published.state.as_ref();
-        let name = Name { parts: vec![cube.to_owned()] };
-        let found = resolve_item(state, self.settings.info.scope(), &name)?.ok_or_else(|| unknown_relation(&name))?;
-        let ItemKind::Cube(of) = &found.kind else {
-            return Err(AdapterError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{cube}\" is not a cube")));
+        let found = resolve_cube(state, self.settings.info.scope(), cube);
+        let Some(ItemKind::Cube(of)) = found.as_ref().map(|found| &found.kind) else {
+            return Err(unknown_relation(&Name { parts: vec![cube.to_owned()] }).into());
         };
         match state.item(of.model).as_ref().map(|item| &item.kind) {
             Some(ItemKind::SemanticModel(def)) => Ok(Arc::clone(&def.model)),

@@ -20,6 +20,11 @@ pub fn cube_load(query: &str) -> String {
     format!("cube_load({})", quote_literal(query))
 }
 
+/// A file of CREATE SEMANTIC MODEL.
+pub fn model_file(name: &str, text: &str) -> String {
+    format!("FILE {} {}", quote_literal(name), quote_literal(text))
+}
+
 /// One SUBSCRIBE without lines of progress.
 pub struct Followed {
     statement: ParsedStatement,

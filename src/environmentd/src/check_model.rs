@@ -34,7 +34,7 @@ pub fn check(dir: &Path, out: &mut impl Write) -> anyhow::Result<bool> {
 
 /// The files of a model: texts by their paths from the directory, with `/` between names. What begins with a point is no file of
 /// a model.
-fn read(dir: &Path) -> anyhow::Result<BTreeMap<Arc<str>, String>> {
+pub(crate) fn read(dir: &Path) -> anyhow::Result<BTreeMap<Arc<str>, String>> {
     let (mut files, mut bytes, mut seen) = (BTreeMap::new(), 0, BTreeSet::new());
     seen.insert(dir.canonicalize().with_context(|| format!("cannot read directory {}", dir.display()))?);
     let mut next = vec![(dir.to_owned(), String::new())];

@@ -19,6 +19,10 @@ pub struct Config {
     /// no server
     #[arg(long, value_name = "DIR")]
     pub check_model: Option<PathBuf>,
+    /// A directory with a semantic model, whose cubes are in schema cubes of database materialize for as long as the directory says so; it is
+    /// read again when it changes
+    #[arg(long, env = "GLIMPSE_MODEL_DIR", value_name = "DIR")]
+    pub model_dir: Option<PathBuf>,
     /// Start although the data directory is not what it is known to have been; what is missing is gone. For one start, after
     /// which what is there is what is known
     #[arg(long, env = "GLIMPSE_ACCEPT_LOSS")]

@@ -11,7 +11,7 @@ use ore::metrics::{Gauge, GaugeVec, Registry};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use web::api::{self, Routes};
 use web::server::Others;
@@ -33,6 +33,8 @@ struct Shared {
     /// Known when SQL is served.
     client: OnceLock<Client>,
     is_ready: AtomicBool,
+    /// Why the model of `--model-dir` is not what the directory says, if it is not.
+    wrong_model: Mutex<Option<String>>,
     /// Whether a write succeeded, and if not, why; and when. Whoever asks while one is tried waits for what comes of it.
     written: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
     registry: Registry,
@@ -64,6 +66,7 @@ impl Health {
             resident_bytes: registry.gauge("mz_memory_resident_bytes", "Bytes that the allocator has from the system."),
             client: OnceLock::new(),
             is_ready: AtomicBool::new(false),
+            wrong_model: Mutex::default(),
             written: tokio::sync::Mutex::new(None),
             registry,
         }))
@@ -111,6 +114,11 @@ impl Health {
         self.0.is_ready.store(true, Ordering::Release);
     }
 
+    /// The model of `--model-dir` is what the directory says, or is not, and why. The server is ready all the same.
+    pub(crate) fn model_is_wrong(&self, why: Option<String>) {
+        *self.0.wrong_model.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
     /// SQL is not served any more.
     pub fn stopping(&self) {
         self.0.is_ready.store(false, Ordering::Release);
@@ -130,7 +138,7 @@ async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
         Some(client) => shared.write(client).await,
     };
     match answer {
-        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Ok(()) => (StatusCode::OK, shared.wrong_model().map_or("ok\n".to_owned(), |why| format!("ok\nmodel: {why}\n"))),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
     }
 }
@@ -145,8 +153,13 @@ async fn cube_alive() -> impl IntoResponse {
 
 /// The same for who asks as Cube is asked.
 async fn cube_ready(state: State<Arc<Shared>>) -> impl IntoResponse {
+    let wrong_model = state.wrong_model();
     match ready(state).await {
-        (StatusCode::OK, _) => (StatusCode::OK, JSON, json!({ "health": "HEALTH" }).to_string()),
+        (StatusCode::OK, _) => {
+            let healthy = wrong_model
+                .map_or_else(|| json!({ "health": "HEALTH" }), |why| json!({ "health": "HEALTH", "model": why }));
+            (StatusCode::OK, JSON, healthy.to_string())
+        }
         (_, why) => {
             let down = json!({ "health": "DOWN", "why": why.trim_end() });
             (StatusCode::INTERNAL_SERVER_ERROR, JSON, down.to_string())
@@ -155,6 +168,10 @@ async fn cube_ready(state: State<Arc<Shared>>) -> impl IntoResponse {
 }
 
 impl Shared {
+    fn wrong_model(&self) -> Option<String> {
+        self.wrong_model.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Tries to write, unless somebody has a moment ago.
     async fn write(&self, client: &Client) -> Result<(), String> {
         let mut written = self.written.lock().await;

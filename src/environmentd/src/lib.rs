@@ -8,6 +8,7 @@ pub mod config;
 pub mod http;
 pub mod logging;
 mod memory;
+pub mod model_dir;
 mod stores;
 
 use adapter::client::{Client, Running};
@@ -23,6 +24,7 @@ use logging::LogFilter;
 use ore::clock::Clock;
 use ore::memory::Share;
 use ore::metrics::Registry;
+use ore::task::{JoinHandle, spawn_on};
 use pgwire::server::{Addresses, ServerConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,6 +46,8 @@ pub struct Server {
     threads: Threads,
     entrance: Arc<Entrance>,
     health: Health,
+    /// Ends with the server.
+    _models: Option<JoinHandle<()>>,
     client: Client,
     /// Before the runtime, so that the committer ends while queries still can.
     running: Running,
@@ -89,7 +93,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         maintained_memory: part(config.maintained_memory, 6),
         clock,
         registry: registry.clone(),
-        system_defaults: config.system_parameter_defaults.clone(),
+        system_defaults: system_defaults(config),
         retain: config.retain_history,
     })
     .context("cannot start from what the data directory holds")?;
@@ -110,7 +114,20 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     let flight = serve_flight(config, &server, &entrance).context("cannot listen for Flight")?;
     web.open(Arc::clone(&entrance));
     health.ready(client.clone());
-    Ok(Server { wire, web, flight, server, threads, entrance, health, client, running, oracle, adhoc })
+    let models = config
+        .model_dir
+        .clone()
+        .map(|dir| spawn_on(adhoc.handle(), "model_dir", model_dir::follow(dir, client.clone(), health.clone())));
+    Ok(Server { _models: models, wire, web, flight, server, threads, entrance, health, client, running, oracle, adhoc })
+}
+
+/// Defaults of system parameters. The cubes of a directory are found by their names alone, behind everybody's tables.
+fn system_defaults(config: &Config) -> Vec<(String, String)> {
+    let mut defaults = config.system_parameter_defaults.clone();
+    if config.model_dir.is_some() {
+        defaults.insert(0, ("search_path".to_owned(), format!("public, {}", model_dir::SCHEMA)));
+    }
+    defaults
 }
 
 /// Opens the HTTP door, in which there is no SQL yet.

@@ -5,7 +5,7 @@
 //! unqualified name is looked up along the search path, with `pg_catalog`, `mz_catalog`, `mz_internal` and `mz_introspection` first
 //! unless the path names them elsewhere: `mz_tables` needs no prefix, and nobody's table of that name is read by another in its place.
 
-use crate::catalog::{CatalogView, ItemRef, SchemaRef};
+use crate::catalog::{CatalogView, ItemKind, ItemRef, SchemaRef};
 use engine::error::SqlError;
 use engine::names::Scope;
 use repr::sqlstate::SqlState;
@@ -77,6 +77,13 @@ pub fn resolve_item(
         }
         _ => Err(too_many_parts(name)),
     }
+}
+
+/// The first cube of this name on the search path: who asks for cubes means no table beside them.
+pub fn resolve_cube(catalog: &dyn CatalogView, scope: Scope<'_>, name: &str) -> Option<Arc<ItemRef>> {
+    let path = effective_search_path(catalog, scope);
+    let mut items = path.iter().filter_map(|schema| catalog.item_by_name(schema.id, name));
+    items.find(|item| matches!(item.kind, ItemKind::Cube(_)))
 }
 
 /// Finds the schema called `name` (`schema` or `database.schema`). Errors: 3F000, 3D000.

@@ -61,6 +61,11 @@ pub trait TableResolver: Send + Sync {
     /// Errors with 42P01 when there is none; `depends_on` is the implementor's to record.
     fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError>;
 
+    /// The name by which [`TableResolver::resolve`] finds the cube that is called so where only cubes are asked for.
+    fn cube(&self, name: &str) -> Vec<String> {
+        vec![name.to_owned()]
+    }
+
     /// Lets the names in a cube's model be bound: calls back with what they stand for, by the rights of the model's owner.
     fn in_model(&self, cube: GlobalId, _bind: BindModel<'_>) -> Result<(), SqlError> {
         Err(SqlError::internal(format!("{cube} is no cube")))

@@ -6,7 +6,7 @@
 use super::privileges::{Right, check_columns, check_schema};
 use super::{CatalogView, DefContext, ItemKind, ItemRef, ModelDef, PlanContext, RoleRef, ViewDef, ViewRead};
 use crate::bind::{self, BindModel, CubeRef, ModelTypes, Params, PlannedQuery, ResolvedTable, TableResolver};
-use crate::names::{is_temporary, resolve_item, resolve_schema, unknown_relation};
+use crate::names::{is_temporary, resolve_cube, resolve_item, resolve_schema, unknown_relation};
 use crate::row_locks::RowLocks;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
@@ -297,6 +297,20 @@ impl TableResolver for Resolver<'_> {
                 Err(SqlError::internal(format!("a {} was resolved as a relation", item.object_kind())))
             }
         }
+    }
+
+    fn cube(&self, name: &str) -> Vec<String> {
+        let of = |read: &&ViewRead| {
+            let item = self.ctx.catalog.item(read.id);
+            read.name.parts.last().is_some_and(|last| last == name)
+                && item.is_some_and(|item| matches!(item.kind, ItemKind::Cube(_)))
+        };
+        // In a view what was so when it was created.
+        if let Some(read) = self.within.and_then(|within| within.reads.iter().find(of)) {
+            return read.name.parts.clone();
+        }
+        let found = resolve_cube(self.ctx.catalog, self.scope, name);
+        found.map_or_else(|| vec![name.to_owned()], |item| vec![item.name.schema.clone(), item.name.item.clone()])
     }
 
     fn in_model(&self, cube: GlobalId, bind: BindModel<'_>) -> Result<(), SqlError> {

@@ -29,8 +29,13 @@ pub(super) const META: [&str; 2] = ["onlyViews", "extended"];
 pub(super) const DRY_RUN: [&str; 3] = ["query", "queryType", "cache"];
 pub(super) const SQL: [&str; 4] = ["query", "format", "disable_post_processing", "queryType"];
 
-/// Cubes and views that the session knows by their names alone, in the order in which they were made.
-const CUBES: &str = "SELECT meta::text FROM mz_internal.mz_cubes WHERE pg_catalog.pg_table_is_visible(oid)";
+/// Cubes and views that the session knows by their names alone, of those with one name the first on its path, in the order in which they were
+/// made.
+const CUBES: &str = "SELECT meta::text FROM ( \
+    SELECT DISTINCT ON (c.name) c.oid, c.meta \
+    FROM mz_internal.mz_cubes c JOIN mz_catalog.mz_schemas s ON c.schema_id = s.id JOIN mz_catalog.mz_databases d ON s.database_id = d.id \
+    WHERE d.name = current_database() AND s.name = ANY(current_schemas(false)) \
+    ORDER BY c.name, array_position(current_schemas(false), s.name)) cubes";
 
 fn answered(summary: &str, parameters: &[Value]) -> Value {
     json!({
@@ -209,7 +214,7 @@ fn statement(query: &Query) -> Value {
 }
 
 async fn cubes(seat: &mut Seat, only_views: bool, outlet: &mut impl Outlet) -> Result<(), AdapterError> {
-    let views = if only_views { " AND meta->>'type' = 'view'" } else { "" };
+    let views = if only_views { " WHERE meta->>'type' = 'view'" } else { "" };
     let text = format!("{CUBES}{views} ORDER BY oid");
     let answer = seat.answer(Statement::Text(text), no_values(), Follows::Others, PIECE_BYTES).await?;
     let Answer::Rows(mut rows) = answer else { return Err(AdapterError::internal("a query has no rows")) };

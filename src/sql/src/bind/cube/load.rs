@@ -75,7 +75,8 @@ impl Binder<'_> {
         let mut cubes: Vec<(CubeRef, Relation)> = Vec::new();
         for name in query.names() {
             if cubes.iter().all(|(cube, _)| cube.name != name.cube) {
-                let relation = self.relation(std::slice::from_ref(&name.cube), None, span)?;
+                let found = self.coercer.tables.cube(&name.cube);
+                let relation = self.relation(&found, None, span)?;
                 let Some(scan) = CubeScan::of(&relation.plan) else {
                     let message = format!("\"{}\" is not a cube", name.cube);
                     return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).at(span));

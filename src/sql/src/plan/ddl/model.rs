@@ -59,6 +59,14 @@ impl ModelDef {
     }
 }
 
+impl ModelDef {
+    /// Whether the same was written, in the same place.
+    fn says_the_same(&self, other: &ModelDef) -> bool {
+        let (own, others) = (&self.context, &other.context);
+        self.files == other.files && (&own.database, &own.search_path) == (&others.database, &others.search_path)
+    }
+}
+
 pub(in crate::plan) fn plan_create_model(ctx: &PlanContext<'_>, create: &CreateModel) -> Result<Plan, SqlError> {
     let (schema, name, existing) = new_item(ctx, &create.name)?;
     if existing.is_some() {
@@ -81,6 +89,9 @@ pub(in crate::plan) fn plan_alter_model(ctx: &PlanContext<'_>, alter: &AlterMode
     };
     check_owner_of(ctx, &item)?;
     let (model, types, notices) = read(ctx, &alter.files)?;
+    if model.says_the_same(definition(&item)?) {
+        return Ok(Plan::NoOp { tag: kind.alter_tag(), notices });
+    }
     let own = cubes_of(ctx, item.id);
     for cube in &types.cubes {
         let there = ctx.catalog.item_by_name(item.schema, &cube.name);
