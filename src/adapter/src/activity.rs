@@ -17,6 +17,7 @@ use std::sync::Arc;
 pub(crate) struct Activity {
     role: RoleId,
     database: String,
+    claims: Option<Arc<str>>,
     peer: Option<SocketAddr>,
     ends: Arc<Ends>,
     encryption: Option<Encryption>,
@@ -52,6 +53,7 @@ impl Activity {
         Activity {
             role,
             database: database.to_owned(),
+            claims: startup.claims.clone(),
             peer: startup.peer,
             ends: Arc::new(Ends { peer: startup.peer.map(end), local: startup.local.map(end) }),
             encryption: startup.encryption.clone(),
@@ -66,6 +68,11 @@ impl Activity {
         let (database, internal, peer, local, encryption) = (None, false, None, None, None);
         let startup = StartupParams { user, database, internal, options, claims: None, peer, local, encryption };
         Activity::new(catalog::system::MZ_SYSTEM, "", &startup, 0)
+    }
+
+    /// What its token says.
+    pub(crate) fn claims(&self) -> Option<&Arc<str>> {
+        self.claims.as_ref()
     }
 
     /// The ends of its connection.
@@ -118,6 +125,7 @@ impl Activity {
             id,
             role: self.role,
             database: self.database.clone(),
+            claims: self.claims.clone(),
             application_name: doing.application_name.clone(),
             peer: self.peer,
             encryption: self.encryption.clone(),

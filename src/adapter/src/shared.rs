@@ -19,6 +19,7 @@ use committer::published::Published;
 use committer::request::TableWrite;
 use compute_client::read_hold::ReadHolds;
 use engine::Engine;
+use engine::SessionInfo;
 use engine::error::SqlError;
 use engine::session::{Backends, Signal};
 use ore::clock::Clock;
@@ -147,11 +148,12 @@ impl Shared {
 pub(crate) struct Others(pub(crate) Arc<Shared>);
 
 impl Backends for Others {
-    fn signal(&self, pid: i32, signal: Signal, user: &str) -> Result<bool, SqlError> {
+    fn signal(&self, pid: i32, signal: Signal, by: &SessionInfo) -> Result<bool, SqlError> {
         let published = self.0.published.load();
         let sessions = self.0.sessions.lock();
         let Some(session) = u32::try_from(pid).ok().and_then(|pid| sessions.get(&pid)) else { return Ok(false) };
-        if !may_signal(&published.state, user, session.role.as_ref()) {
+        let is_known = by.may_know_of(session.activity.claims());
+        if !is_known || !may_signal(&published.state, &by.user, session.role.as_ref()) {
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, refusal(signal, session.role.superuser)));
         }
         match signal {

@@ -101,9 +101,8 @@ pub enum Signal {
 
 /// The server's sessions.
 pub trait Backends: Send + Sync {
-    /// Sends a signal to the session that `pg_backend_pid()` calls `pid`, in the name of the role `user`; whether there is one.
-    /// Error: 42501.
-    fn signal(&self, pid: i32, signal: Signal, user: &str) -> std::result::Result<bool, SqlError>;
+    /// Sends a signal to the session that `pg_backend_pid()` calls `pid`, in the name of another one; whether there is one. Error: 42501.
+    fn signal(&self, pid: i32, signal: Signal, by: &SessionInfo) -> std::result::Result<bool, SqlError>;
 }
 
 /// Where a sequence stands.
@@ -349,6 +348,12 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
+    /// Whether it may know what a session does whose token says this, if it may know it of the role. Who has a token is one of many who come as
+    /// one role, and knows nothing of those whose tokens say something else.
+    pub fn may_know_of(&self, claims: Option<&Arc<str>>) -> bool {
+        self.claims.is_none() || self.claims.as_ref() == claims
+    }
+
     /// The session that a function runs in.
     pub fn from_config(config: &ConfigOptions) -> Option<&SessionInfo> {
         config.extensions.get::<SessionInfo>()

@@ -33,6 +33,9 @@ use stores::Oracle;
 
 /// Threads for statements that have one of their own, as many as there are of these: memory and connections are what limits them.
 const APART_MAX: usize = 1 << 20;
+/// Address space for the stack of a thread on which statements are planned: a chain of conditions is as deep as it is long in some rules of the
+/// optimizer, and the longest that the parser lets pass needs some megabytes.
+const STACK_BYTES: usize = 32 << 20;
 /// How long ad hoc queries get to end when the server stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -70,6 +73,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         .worker_threads(or_cores(config.adhoc_threads))
         .thread_name("adhoc")
         .on_thread_start(ore::thread::give_way)
+        .thread_stack_size(STACK_BYTES)
         .max_blocking_threads(APART_MAX)
         .enable_time()
         .build()?;

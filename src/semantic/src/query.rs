@@ -127,9 +127,13 @@ impl Name {
     /// `cube.member`; None if it is something else.
     pub fn new(text: &str) -> Option<Name> {
         let (cube, member) = text.split_once('.')?;
-        let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         (is_word(cube) && is_word(member)).then(|| Name { cube: cube.to_owned(), member: member.to_owned() })
     }
+}
+
+/// Whether it can be a name in a query.
+fn is_word(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 impl fmt::Display for Name {

@@ -48,7 +48,11 @@ fn the_default_order_is_cubes() {
             json!({"dimensions": ["o.a", "o.b"], "order": {"o.b": "desc", "o.a": "asc"}}),
             vec![("o.b", desc), ("o.a", asc)],
         ),
-        (json!({"dimensions": ["o.a"], "order": [["o.at.day", "asc"]]}), vec![("o.at.day", asc)]),
+        // What is not asked for is no order.
+        (
+            json!({"dimensions": ["o.a", "o.at.day"], "order": [["o.at.day", "asc"], ["o.at", "asc"], ["o.b", "asc"], ["o.at.month", "asc"]]}),
+            vec![("o.at.day", asc), ("o.at", asc)],
+        ),
     ];
     for (query, expected) in cases {
         let expected: Vec<(String, Direction)> = expected.into_iter().map(|(key, way)| (key.to_owned(), way)).collect();
@@ -173,7 +177,11 @@ fn what_is_not_understood_is_refused() {
             filter(json!({"member": "o.a", "operator": "like", "values": ["x"]})),
             "Operator like not supported for filter",
         ),
-        (filter(json!({"member": "o.a", "operator": "measureFilter"})), "Operator measureFilter not supported"),
+        (with("timeDimensions", json!([{"dimension": "o.at", "granularity": ""}])), "\"granularity\" must be a name"),
+        (
+            with("timeDimensions", json!([{"dimension": "o.at", "dateRange": "next 9000 years"}])),
+            "Can't parse date: 'next 9000 years'",
+        ),
         (filter(json!({"member": "o.a", "operator": "equals", "values": []})), "Values required for filter"),
         (filter(json!({"member": "o.a", "operator": "gt", "values": [1, 2]})), "one value is compared with"),
         (filter(json!({"member": "o.a", "operator": "contains", "values": [null]})), "null is nothing to compare with"),

@@ -106,7 +106,7 @@ fn signal(call: &Call<'_>, args: &[Datum<'_>], signal: Signal) -> Result<Datum<'
     let (Datum::Int4(pid), session) = (&args[0], call.session()?) else {
         return Err(SqlError::internal("a process is named by an integer"));
     };
-    let sent = session.backends.as_ref().map(|backends| backends.signal(*pid, signal, &session.user)).transpose()?;
+    let sent = session.backends.as_ref().map(|backends| backends.signal(*pid, signal, session)).transpose()?;
     Ok(Datum::Bool(sent.unwrap_or(false)))
 }
 

@@ -85,6 +85,9 @@ pub(crate) struct Refusal {
     words: Words,
 }
 
+/// What Cube's clients take for an order to ask again.
+pub(crate) const AGAIN: &str = "Continue wait";
+
 /// In whose words an error is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Words {
@@ -127,6 +130,8 @@ impl Refusal {
             Words::Cubes => {
                 // Cube's clients show this and nothing else.
                 let error = hint.as_ref().map_or_else(|| message.clone(), |hint| format!("{message}. {hint}"));
+                // Which they take for "ask again" wherever it stands.
+                let error = error.replace(AGAIN, "Continue\u{a0}wait");
                 let mut body = json!({ "error": error, "code": code });
                 let kind = (self.status.is_client_error()).then(|| json!("UserError"));
                 for (name, value) in [

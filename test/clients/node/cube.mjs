@@ -129,6 +129,12 @@ const transport = new WebSocketTransport({ authorization: token({}), apiUrl: `${
 const live = cube({ transport, apiUrl });
 check("by WebSocket", (await live.load({ measures: ["orders.count"] })).rawData()[0]["orders.count"], String(Number(all) + 1));
 await assert.rejects(live.load({ measures: ["orders.foo"] }), /not found/);
+// What is too long is said to be, and the next message comes over another socket.
+const huge = { measures: ["orders.count"], filters: [{ member: "orders.brand_code", operator: "equals", values: ["x".repeat(5 << 20)] }] };
+await assert.rejects(live.load(huge), (error) => error.status === 413);
+// Who is not let in is told, and does not come again and again.
+const stranger = cube({ transport: new WebSocketTransport({ authorization: "junk", apiUrl: `${GLIMPSE_HTTP.replace("https", "wss")}/` }), apiUrl });
+await assert.rejects(stranger.load({ measures: ["orders.count"] }), (error) => error.status === 403);
 const told = [];
 const following = live.subscribe(counting("told"), { subscribe: true }, (error, result) => told.push(error ?? result.rawData()[0]["orders.count"]));
 await eventually(() => told.length === 1);

@@ -51,6 +51,54 @@ fn a_request_stands_in_the_address_or_in_the_body() {
         let (status, told) = refused(&post(&mut http, "load", &[], &body));
         assert!(status == 400 && told.starts_with(error), "{body}: {status} {told}");
     }
+    for (query, error) in [
+        (
+            json!({"segments": ["orders.market_code"], "measures": ["orders.count"]}),
+            "\"orders.market_code\" is no segment",
+        ),
+        (json!({"segments": ["orders.is_large"], "measures": ["orders.count"]}), "\"orders.is_large\" is no segment"),
+        (
+            json!({"segments": ["orders.avg_amount"], "measures": ["orders.count"]}),
+            "\"orders.avg_amount\" is no segment",
+        ),
+        (json!({"dimensions": ["orders.count"]}), "\"orders.count\" is a measure"),
+        (json!({"measures": ["orders.taxed"]}), "\"orders.taxed\" is no measure"),
+        (
+            json!({"timeDimensions": [{"dimension": "orders.updated_at", "granularity": ""}]}),
+            "Invalid query format: \"granularity\"",
+        ),
+        (
+            json!({"timeDimensions": [{"dimension": "orders.updated_at", "granularity": "eon"}]}),
+            "Granularity \"eon\" does not exist",
+        ),
+        (
+            json!({"measures": ["orders.count"], "timeDimensions": [{"dimension": "orders.updated_at", "dateRange": "last 3000 years"}]}),
+            "Can't parse date: 'last 3000 years'",
+        ),
+    ] {
+        let (status, told) = refused(&post(&mut http, "load", &[], &json!({"query": query})));
+        assert!(status == 400 && told.starts_with(error), "{query}: {status} {told}");
+    }
+    let many = |count: usize| {
+        let filters =
+            (0..count).map(|at| json!({"member": "orders.brand_code", "operator": "notEquals", "values": [at]}));
+        json!({"query": {"measures": ["orders.count"], "filters": filters.collect::<Vec<_>>()}})
+    };
+    assert_eq!(ok(&post(&mut http, "load", &[], &many(500)))["data"], json!([{"orders.count": "2006"}]));
+    let too_many = post(&mut http, "load", &[], &many(501)).json().expect("JSON");
+    assert_eq!(too_many["code"], json!("54001"), "{too_many}");
+    // As in Cube: what is asked for twice comes once, and what is not asked for is no order.
+    let twice = json!({"query": {
+        "measures": ["orders.count", "orders.count"], "dimensions": ["orders.is_large", "orders.is_large", "orders.updated_at.year"],
+        "timeDimensions": [{"dimension": "orders.updated_at", "granularity": "year", "dateRange": "2024-01-01"}],
+        "order": {"orders.market_code": "asc", "orders.count": "desc", "orders.updated_at.month": "asc"},
+    }});
+    let told = ok(&post(&mut http, "load", &[], &twice));
+    assert_eq!(told["query"]["order"], json!([{"id": "orders.count", "desc": true}]));
+    assert_eq!(
+        (told["query"]["measures"].as_array().map(Vec::len), told["query"]["timeDimensions"].as_array().map(Vec::len)),
+        (Some(1), Some(1))
+    );
     let foreign = [("Origin", "https://evil.example")];
     assert_eq!(post(&mut http, "load", &foreign, &text).status, 403);
     let plain = http.ask("POST", "/cubejs-api/v1/load", &[("Content-Type", "text/plain")], b"{}").expect("an answer");
@@ -234,4 +282,18 @@ fn an_answer_is_of_one_time() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(writer.join().expect("it wrote") > 0);
     });
+}
+
+/// As many conditions as a statement may have are planned, over tables and over cubes.
+#[test]
+fn many_conditions_are_planned() {
+    let (_server, mut wire) = server(&[]);
+    let all: Vec<String> = (0..1200).map(|at| format!("(brand_code <> 'x{at}' OR brand_code IS NULL)")).collect();
+    let all = all.join(" AND ");
+    for sql in [
+        format!("SELECT count(*) FROM raw.orders WHERE {all}"),
+        format!("SELECT MEASURE(count) FROM orders WHERE {all}"),
+    ] {
+        assert_eq!(by_sql(&mut wire, &sql), [[Some("2006".to_owned())]]);
+    }
 }

@@ -29,11 +29,23 @@ impl Socket {
         self.0.send(Message::text(message.to_string())).expect("it is sent");
     }
 
+    /// The next message, but for those that say that one is over.
     pub(crate) fn next(&mut self) -> Value {
+        loop {
+            let message = self.any();
+            if message.get("messageProcessedId").is_none() {
+                return message;
+            }
+        }
+    }
+
+    fn any(&mut self) -> Value {
         loop {
             match self.0.read().expect("a message") {
                 Message::Text(text) => return serde_json::from_str(&text).expect("JSON"),
-                Message::Close(frame) => return json!({"closed": frame.map(|frame| frame.reason.to_string())}),
+                Message::Close(frame) => {
+                    panic!("it was closed: {frame:?}");
+                }
                 _ => {}
             }
         }
@@ -43,8 +55,16 @@ impl Socket {
     pub(crate) fn answer(&mut self, id: &Value) -> Value {
         let answer = self.next();
         assert_eq!(answer["messageId"], *id, "{answer}");
-        assert_eq!(self.next(), json!({"messageProcessedId": id}));
+        assert_eq!(self.any(), json!({"messageProcessedId": id}));
         answer
+    }
+
+    /// The error that is told of what is followed: its status and SQLSTATE.
+    pub(crate) fn error(&mut self, id: u64) -> (u64, String) {
+        let answer = self.next();
+        assert_eq!(answer["messageId"], json!(id), "{answer}");
+        let code = answer["message"]["code"].as_str().unwrap_or_else(|| panic!("no error: {answer}"));
+        (answer["status"].as_u64().expect("a status"), code.to_owned())
     }
 
     fn count(&mut self, id: u64) -> String {
@@ -114,14 +134,17 @@ fn messages_are_answered_by_their_names() {
         socket.0.send(Message::text(wrong)).expect("it is sent");
         assert_eq!(socket.next()["status"], json!(400), "{wrong}");
     }
-    // Who is not let in is told, and the socket ends.
+    // Who is not let in is told, and may try again: Cube's client opens another socket as soon as one is closed.
     let mut stranger = Socket::open(&server, "/cubejs-api/v1/ws");
-    stranger.send(&json!({"authorization": "x.y.z"}));
-    assert_eq!(stranger.next()["status"], json!(403));
-    assert!(stranger.next()["closed"].is_string());
-    let mut silent = Socket::open(&server, "/cubejs-api/v1/ws");
-    silent.send(&asked(1, "meta", json!({})));
-    assert_eq!(silent.next()["status"], json!(400));
+    for _ in 0..3 {
+        stranger.send(&json!({"authorization": "x.y.z"}));
+        assert_eq!(stranger.next()["status"], json!(403));
+        stranger.send(&asked(7, "meta", json!({})));
+        let refused = stranger.next();
+        assert_eq!((&refused["messageId"], &refused["status"]), (&json!(7), &json!(403)));
+    }
+    stranger.send(&json!({"authorization": ""}));
+    assert_eq!(stranger.next(), json!({"handshake": true}));
 }
 
 #[test]
@@ -139,7 +162,6 @@ fn a_result_is_told_again_when_it_has_changed() {
     }
     // Asked again, as clients do, nothing is begun anew.
     socket.send(&asked(1, "subscribe", counting("new")));
-    assert_eq!(socket.next(), json!({"messageProcessedId": 1}));
     write("UPDATE raw.orders SET market_code = 'new' WHERE id < 4 OR id > 5004");
     assert_eq!(socket.count(1), "9");
     write("DELETE FROM raw.orders WHERE market_code = 'new'");
@@ -165,6 +187,9 @@ fn a_result_is_told_again_when_it_has_changed() {
         (&told["messageId"], &told["message"]["results"][1]["data"][0]["orders.count"]),
         (&json!(3), &json!("1"))
     );
+    // The same name for another query is that one.
+    socket.send(&asked(2, "subscribe", counting("FI")));
+    assert_eq!(socket.count(2), "1");
     socket.send(&json!({"unsubscribe": 2}));
     eventually(|| {
         socket.send(&asked(5, "subscribe", counting("AT")));
@@ -210,18 +235,47 @@ fn eventually(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Once the model is gone, the next change is that.
+/// What the model says is followed as the rows are; while it cannot be followed, that is said once.
 #[test]
-fn what_is_followed_ends_with_its_model() {
+fn what_is_followed_follows_its_model() {
     let (server, mut wire) = server(&[]);
     let mut socket = Socket::greeted(&server, "");
     socket.send(&asked(1, "subscribe", counting("SE")));
-    socket.count(1);
-    wire.execute("DROP SEMANTIC MODEL reference; DELETE FROM raw.orders WHERE market_code = 'SE'")
-        .expect("it is dropped");
-    let ended = socket.answer(&json!(1));
-    assert_eq!((&ended["status"], &ended["message"]["code"]), (&json!(400), &json!("42P01")), "{ended}");
-    // The socket is as it was.
+    let before: u64 = socket.count(1).parse().expect("a number");
+    let model = |table: &str| {
+        format!("AS $${}$$", crate::MODEL.replace("sql_table: raw.orders", &format!("sql_table: {table}")))
+    };
+    wire.execute("CREATE TABLE raw.others AS SELECT * FROM raw.orders WHERE id < 3").expect("a table");
+    wire.execute(&format!("ALTER SEMANTIC MODEL reference {}", model("raw.others"))).expect("it is changed");
+    assert_eq!(socket.count(1), "0");
+    wire.execute("INSERT INTO raw.others (id, market_code) VALUES (1000, 'SE')").expect("a row");
+    assert_eq!(socket.count(1), "1");
+    // A table that has nothing to do with it is no news.
+    wire.execute("CREATE TABLE raw.nothing (a int); DROP SEMANTIC MODEL reference").expect("it is dropped");
+    assert_eq!(socket.error(1), (400, "42P01".to_owned()));
+    wire.execute(&format!("CREATE SEMANTIC MODEL reference {}", model("raw.orders"))).expect("it is back");
+    assert_eq!(socket.count(1), before.to_string());
     socket.send(&asked(2, "meta", json!({})));
-    assert_eq!(socket.answer(&json!(2))["message"]["cubes"], json!([]));
+    assert_eq!(socket.answer(&json!(2))["message"]["cubes"].as_array().map(Vec::len), Some(5));
+}
+
+/// A row of which nothing can be computed is an error, and none any more once it is gone.
+#[test]
+fn what_is_followed_outlives_an_error() {
+    let (server, mut wire) = server(&[]);
+    let model = "cubes: [{name: c, sql_table: raw.items, dimensions: [{name: share, sql: 100 / quantity, type: number}], measures: [{name: n, type: count}]}]";
+    wire.execute("DELETE FROM raw.items WHERE quantity = 0").expect("rows go");
+    wire.execute(&format!("CREATE SEMANTIC MODEL shares AS $${model}$$")).expect("a model");
+    let mut socket = Socket::greeted(&server, "");
+    let query =
+        json!({"measures": ["c.n"], "filters": [{"member": "c.share", "operator": "equals", "values": ["100"]}]});
+    socket.send(&asked(1, "subscribe", json!({"query": query, "queryType": "multi"})));
+    let told =
+        |socket: &mut Socket| socket.next()["message"]["results"][0]["data"][0]["c.n"].as_str().map(str::to_owned);
+    let before = told(&mut socket);
+    assert!(before.is_some());
+    wire.execute("INSERT INTO raw.items VALUES (9001, 1, 0)").expect("a row");
+    assert_eq!(socket.error(1), (400, "22012".to_owned()));
+    wire.execute("DELETE FROM raw.items WHERE id = 9001").expect("it goes");
+    assert_eq!(told(&mut socket), before);
 }

@@ -36,6 +36,11 @@ fn rows_are_lines() {
     let answer = ask(json!({"query": "SELECT 'a Continue wait b Continue wait'"}));
     assert!(!answer.text().contains("Continue wait"));
     assert_eq!(rows(&lines(&answer)), [json!(["a Continue wait b Continue wait"])]);
+    let answer = ask(json!({"query": "SELECT 1 AS \"Continue wait\""}));
+    assert!(!answer.text().contains("Continue wait"));
+    assert_eq!(lines(&answer)[0]["schema"][0]["name"], "Continue wait");
+    let answer = ask(json!({"query": "SELECT 'Continue wait'::int"}));
+    assert!(answer.status == 400 && !answer.json().expect("JSON")["error"].to_string().contains("Continue wait"));
     // Many.
     let all = lines(&ask(json!({"query": "SELECT g, repeat('x', 50) FROM generate_series(1, 60000) g"})));
     let all = rows(&all);

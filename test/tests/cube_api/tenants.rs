@@ -196,9 +196,51 @@ fn tenants_follow_their_rows() {
     }
     office.admin.execute("INSERT INTO raw.invoices VALUES (101, 'a', 1, '')").expect("a row");
     assert_eq!(sockets[0].next()["message"]["results"][0]["data"][0]["invoices.count"], json!("51"));
+    // A group that the role comes into, or leaves, is news as well.
+    for (change, count) in [("CREATE ROLE boss; GRANT boss TO app", 2), ("REVOKE boss FROM app", 1)] {
+        office.admin.execute(change).expect(change);
+        for socket in &mut sockets {
+            let told = rows(&socket.next()["message"]["results"][0]);
+            assert_eq!(told.len(), count, "{told:?}");
+        }
+    }
     office.admin.execute("REVOKE SELECT ON invoices FROM app").expect("it is revoked");
     for socket in &mut sockets {
-        let ended = socket.answer(&json!(1));
-        assert_eq!((&ended["status"], &ended["message"]["code"]), (&json!(403), &json!("42501")), "{ended}");
+        assert_eq!(socket.error(1), (403, "42501".to_owned()));
     }
+    office.admin.execute("GRANT SELECT ON invoices TO app").expect("it is granted");
+    for (socket, tenant) in sockets.iter_mut().zip(["a", "b"]) {
+        let told = rows(&socket.next()["message"]["results"][0]);
+        assert_eq!((told.len(), told[0][0].as_deref()), (1, Some(tenant)));
+    }
+}
+
+/// Of the same role, and no business of each other's.
+#[test]
+fn tenants_do_not_see_each_other_at_work() {
+    let mut office = Office::open();
+    let tokens = two(&mut office);
+    let filter = json!({"member": "invoices.note", "operator": "equals", "values": ["a tenant's own words"]});
+    let query = json!({"query": {"measures": ["invoices.count"], "filters": [filter]}, "queryType": "multi"});
+    let mut socket = Socket::greeted(&office.server, &tokens[0]);
+    socket.send(&asked(1, "subscribe", query));
+    assert_eq!(socket.next()["status"], json!(200));
+    let mut http = http(&office.server);
+    let mut ask = |token: &str, sql: &str| {
+        let headers = [("Content-Type", "application/json"), ("Authorization", token)];
+        let body = json!({"query": sql}).to_string();
+        http.ask("POST", "/api/sql", &headers, body.as_bytes()).expect("an answer").text()
+    };
+    let [own, other] = tokens.each_ref().map(|token| format!("Bearer {token}"));
+    let seen = "SELECT query FROM pg_stat_activity WHERE query LIKE '%own words%' AND pid <> pg_backend_pid()";
+    assert!(ask(&own, seen).contains("own words"));
+    for sql in [seen, "SELECT sql FROM mz_internal.mz_recent_activity_log", "SELECT * FROM mz_internal.mz_sessions"] {
+        assert!(!ask(&other, sql).contains("own words"), "{sql}");
+    }
+    let end =
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app' AND pid <> pg_backend_pid()";
+    assert!(ask(&other, end).contains("42501"), "{}", ask(&other, end));
+    assert!(ask(&other, "SHOW CREATE SEMANTIC MODEL billing").contains("42501"));
+    office.admin.execute("INSERT INTO raw.invoices VALUES (102, 'a', 1, 'a tenant''s own words')").expect("a row");
+    assert_eq!(socket.next()["message"]["results"][0]["data"][0]["invoices.count"], json!("1"));
 }

@@ -112,6 +112,8 @@ pub struct SessionStatus {
     pub id: u32,
     /// Who logged in.
     pub role: RoleId,
+    /// What its token says.
+    pub claims: Option<Arc<str>>,
     /// The database.
     pub database: String,
     /// What the client calls itself.

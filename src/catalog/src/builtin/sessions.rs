@@ -43,12 +43,17 @@ fn number(id: u32) -> i32 {
 /// What a statement waits for that has to wait until fewer run.
 const WAITS_FOR_TURN: &str = "AdHocAdmission";
 
+/// Whether the session may know what another one does.
+fn may_know(context: &Context<'_>, of: &SessionStatus) -> bool {
+    may_see(context, of.role) && context.session.may_know_of(of.claims.as_ref())
+}
+
 fn pg_stat_activity(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let locks = context.live.locks();
     let wanted = locks.iter().filter(|lock| !lock.granted).map(|lock| (lock.session, locktype(lock.what)));
     let wanted: HashMap<u32, &str> = wanted.collect();
     let row = |session: &SessionStatus| {
-        let seen = may_see(context, session.role);
+        let seen = may_know(context, session);
         let shown = |value: Datum<'static>| if seen { value } else { Datum::Null };
         let time = |us: Option<i64>| shown(maybe(us, Datum::Timestamp));
         let database = context.catalog.database_by_name(&session.database);
@@ -115,7 +120,7 @@ fn pg_stat_ssl(context: &Context<'_>, relation: &SystemRelation) -> Result<Recor
             maybe(encryption, |encryption| Datum::Int4(encryption.bits)),
         ]
     };
-    let seen = sessions(context).into_iter().filter(|session| may_see(context, session.role));
+    let seen = sessions(context).into_iter().filter(|session| may_know(context, session));
     relation.batch(["pid", "ssl", "version", "cipher", "bits"], seen.map(|session| row(&session)).collect())
 }
 

@@ -159,6 +159,7 @@ impl Live for Going {
             id,
             role,
             database: "materialize".to_owned(),
+            claims: None,
             application_name: "psql".to_owned(),
             peer: Some(([127, 0, 0, 1], 5000).into()),
             encryption: (id == 7).then(|| Encryption {

@@ -30,6 +30,8 @@ const MILLISECOND: TimeDelta = TimeDelta::milliseconds(1);
 const MICROSECOND: TimeDelta = TimeDelta::microseconds(1);
 /// No calendar goes further, and no range has to.
 const NUMBER_MAX: u32 = 1_000_000;
+/// Of four digits, as clients read them.
+const YEARS: std::ops::RangeInclusive<i32> = 0..=9999;
 
 impl Range {
     /// The first time that is no longer in it.
@@ -75,6 +77,8 @@ impl Range {
             }
             point => clock.between(point, point),
         };
+        // Years that can be written.
+        let range = range.filter(|range| YEARS.contains(&range.from.year()) && YEARS.contains(&range.until().year()));
         range.ok_or_else(|| QueryError::invalid(format!("Can't parse date: '{text}'")))
     }
 }

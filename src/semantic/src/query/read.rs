@@ -4,7 +4,7 @@
 use crate::query::dates::{Clock, Range};
 use crate::query::error::QueryError;
 use crate::query::filter::Filter;
-use crate::query::{Direction, Format, Key, Limit, Limits, Name, Query, Request, Rows, TimeDimension, Total};
+use crate::query::{Direction, Format, Key, Limit, Limits, Name, Query, Request, Rows, TimeDimension, Total, is_word};
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
@@ -65,6 +65,13 @@ impl Query {
             .iter()
             .map(|item| read_time_dimension(item, clock))
             .collect::<Result<_, _>>()?;
+        let is_new = |bucket: &TimeDimension| {
+            let is_it = |(known, _): &Compared| {
+                (&known.dimension, &known.granularity) == (&bucket.dimension, &bucket.granularity)
+            };
+            !compared.iter().any(is_it)
+        };
+        let buckets: Vec<TimeDimension> = buckets.into_iter().filter(is_new).collect();
         compared.extend(buckets.into_iter().map(|bucket| (bucket, Vec::new())));
         let time_dimensions = compared.iter().map(|(dimension, _)| dimension.clone()).collect();
         let filters =
@@ -84,8 +91,22 @@ impl Query {
             format: read_format(query)?,
         };
         read.shows_something()?;
-        read.order = read_order(query)?.unwrap_or_else(|| read.default_order());
+        // As in Cube, what is not asked for is no order.
+        let asked = read_order(query)?.map(|order| order.into_iter().filter(|(key, _)| read.shows(key)).collect());
+        read.order = asked.unwrap_or_else(|| read.default_order());
         read.for_each_range(compared)
+    }
+
+    /// Whether a key is a column of the result.
+    fn shows(&self, key: &Key) -> bool {
+        let is_bucket = |of: &TimeDimension| {
+            of.dimension == key.name
+                && of.granularity.is_some()
+                && (key.granularity.is_none() || key.granularity == of.granularity)
+        };
+        let is_plain = key.granularity.is_none();
+        (is_plain && (self.measures.contains(&key.name) || self.dimensions.contains(&key.name)))
+            || self.time_dimensions.iter().any(is_bucket)
     }
 
     fn shows_something(&self) -> Result<(), QueryError> {
@@ -141,7 +162,19 @@ fn items<'a>(query: &'a Map<String, Value>, key: &str) -> Result<&'a [Value], Qu
 fn read_names(query: &Map<String, Value>, key: &str) -> Result<Vec<Name>, QueryError> {
     let names = items(query, key)?.iter().map(|item| item.as_str().and_then(Name::new));
     let names: Option<Vec<Name>> = names.collect();
-    names.ok_or_else(|| QueryError::form(format!("\"{key}\" must be names of members, cube.member")))
+    let names = names.ok_or_else(|| QueryError::form(format!("\"{key}\" must be names of members, cube.member")))?;
+    Ok(each_once(names))
+}
+
+/// Who asks for something twice gets it once: a row has each name once.
+fn each_once<T: PartialEq>(all: Vec<T>) -> Vec<T> {
+    let mut once = Vec::with_capacity(all.len());
+    all.into_iter().for_each(|one| {
+        if !once.contains(&one) {
+            once.push(one)
+        }
+    });
+    once
 }
 
 /// Dimensions, and those with a granularity behind their name, which are time dimensions.
@@ -156,7 +189,7 @@ fn read_dimensions(query: &Map<String, Value>) -> Result<(Vec<Name>, Vec<TimeDim
             None => return Err(QueryError::form("\"dimensions\" must be names of members, cube.member")),
         }
     }
-    Ok((plain, buckets))
+    Ok((each_once(plain), each_once(buckets)))
 }
 
 /// `cube.member` or `cube.member.granularity`.
@@ -181,8 +214,8 @@ fn read_time_dimension(value: &Value, clock: Clock) -> Result<Compared, QueryErr
     let dimension = dimension.ok_or_else(|| QueryError::form("a time dimension has a \"dimension\""))?;
     let granularity = match fields.get("granularity") {
         None | Some(Value::Null) => None,
-        Some(Value::String(name)) => Some(name.clone()),
-        Some(_) => return Err(QueryError::form("\"granularity\" must be a string")),
+        Some(Value::String(name)) if is_word(name) => Some(name.clone()),
+        Some(_) => return Err(QueryError::form("\"granularity\" must be a name")),
     };
     let present = |key: &str| fields.get(key).filter(|value| !value.is_null());
     let ranges = match (present("dateRange"), present("compareDateRange")) {

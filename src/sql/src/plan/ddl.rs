@@ -385,7 +385,7 @@ pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Nam
 }
 
 /// Errors: 42501 unless the role owns an item.
-fn check_owner_of(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<(), SqlError> {
+pub(super) fn check_owner_of(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<(), SqlError> {
     check_owner(ctx, ObjectId::Item(item.id), item.object_kind(), &item.name.item)
 }
 

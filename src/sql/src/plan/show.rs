@@ -83,6 +83,10 @@ pub(super) fn plan_show_create(
     if item.object_kind() != kind {
         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not a {kind}", item.name)));
     }
+    if kind == ObjectKind::SemanticModel {
+        // It says who sees what, and what of.
+        super::ddl::check_owner_of(ctx, &item)?;
+    }
     let sql = create_sql(ctx.catalog, &item).ok_or_else(|| {
         SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("{} is a system relation", item.name))
     })?;

@@ -53,7 +53,7 @@ impl Heard {
     pub(crate) async fn of(visitor: &Visitor, request: extract::Request, known: &[&str]) -> Result<Heard, Refusal> {
         let (parts, body) = request.into_parts();
         let found = welcomed(visitor, &parts).await;
-        if parts.method == Method::GET {
+        if parts.method == Method::GET || parts.method == Method::HEAD {
             let params = Params::of_address(&parts)?.only(known)?;
             return Ok(Heard { welcome: found?, params, headers: parts.headers, memory: None });
         }

@@ -14,7 +14,7 @@ use crate::running::{Work, respond};
 use crate::shared::Visitor;
 use crate::single::{self, check_ended, endless, options};
 use crate::sink::{Head, Sink};
-use crate::told::Refusal;
+use crate::told::{AGAIN, Refusal};
 use adapter::answer::{Answer, Follows, Statement, no_values};
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
@@ -33,9 +33,7 @@ const KNOWN: [&str; 4] = ["query", "timezone", "cache", "throwContinueWait"];
 const LINE_ROWS: usize = 1000;
 /// The type of what is sent: a client that does not know it would take it for text.
 const JSON_LINES: &str = "application/x-ndjson";
-/// What Cube's clients take for "ask again" wherever they find it.
-const AGAIN: &[u8] = b"Continue wait";
-/// The same to who reads JSON, and not to who does not.
+/// What Cube's clients take for "ask again" wherever they find it in the text of an answer: the same to who reads JSON, and not to who does not.
 const NOT_AGAIN: &[u8] = b"Continue\\u0020wait";
 
 /// What is told of it.
@@ -115,7 +113,8 @@ async fn lines(seat: &mut Seat, text: String, sink: &mut Sink) -> Result<(), Ada
         Answer::Rows(mut rows) => {
             let desc = Arc::clone(&rows.desc().desc);
             let columns: Vec<Value> = desc.columns.iter().map(described).collect();
-            write(&mut sink.buffer, &json!({"schema": columns, "lastRefreshTime": refreshed(rows.session())}));
+            let schema = json!({"schema": columns, "lastRefreshTime": refreshed(rows.session())});
+            put(&mut sink.buffer, schema.to_string().as_bytes());
             sink.buffer.push(b'\n');
             let options = options(&rows);
             let zone = options.locale.time_zone;
@@ -127,6 +126,17 @@ async fn lines(seat: &mut Seat, text: String, sink: &mut Sink) -> Result<(), Ada
     }
     seat.commit().await?;
     check_ended(seat)
+}
+
+/// Appends JSON in which no client finds an order to ask again.
+fn put(out: &mut Vec<u8>, json: &[u8]) {
+    let mut rest = json;
+    while let Some(found) = find(rest, AGAIN.as_bytes()) {
+        out.extend_from_slice(&rest[..found]);
+        out.extend_from_slice(NOT_AGAIN);
+        rest = &rest[found + AGAIN.len()..];
+    }
+    out.extend_from_slice(rest);
 }
 
 fn described(column: &ColumnDesc) -> Value {
@@ -174,13 +184,7 @@ impl Form for Lines {
         }
         self.row.clear();
         self.cells.value(&mut self.row, &column.ty, datum);
-        let mut rest = &self.row[..];
-        while let Some(found) = find(rest, AGAIN) {
-            out.extend_from_slice(&rest[..found]);
-            out.extend_from_slice(NOT_AGAIN);
-            rest = &rest[found + AGAIN.len()..];
-        }
-        out.extend_from_slice(rest);
+        put(out, &self.row);
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {

@@ -1,13 +1,14 @@
 //! Cube's API by WebSocket: what is asked for by HTTP, many things at once, and queries that are followed.
 //!
-//! 1. The first message says who comes: `{"authorization": TOKEN}`. Answered by `{"handshake": true}`.
+//! 1. The first message says who comes: `{"authorization": TOKEN}`. Answered by `{"handshake": true}`; or by why not, after which the socket
+//!    stays open for a while: Cube's client opens another one as soon as it is closed.
 //! 2. Each further message asks for something, `{"messageId", "method", "params"}`, and is answered by
 //!    `{"messageId", "message", "status"}`, what HTTP would answer, and then `{"messageProcessedId"}`. Answers come as they are ready.
 //! 3. `subscribe` is answered again whenever the result has changed, until `{"unsubscribe": messageId}`. A client sends it again from time
-//!    to time, which changes nothing.
+//!    to time, which changes nothing. What fails meanwhile is told, and tried again.
 //!
-//! Followed is what the query gives, by a SUBSCRIBE: when that has something to tell, the query is asked once more. So an answer is one
-//! that HTTP would give, at one time, whatever has happened at once.
+//! Followed is what the query gives, by a SUBSCRIBE: when that has something to tell, or the catalog has changed, the query is asked once more, and
+//! its result told if it is another one. So an answer is one that HTTP would give, at one time, whatever has happened at once.
 
 use crate::api;
 use crate::cube::asked::{Params, Results, shown};
@@ -24,6 +25,7 @@ use adapter::seat::Seat;
 use adapter::session::Session;
 use axum::Extension;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use door::entrance::Entrance;
@@ -31,6 +33,7 @@ use door::place::Place;
 use door::visitor::GOODBYE;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
+use memchr::memmem::find;
 use ore::memory::Reservation;
 use ore::task::{JoinHandle, spawn};
 use repr::datum::from_array;
@@ -40,22 +43,32 @@ use semantic::query::{Limit, Limits, Query, Total};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// What an idle socket holds for reading.
 const BUFFER_BYTES: usize = 4 << 10;
 /// The largest message that is taken: it is in memory before it is known who sends it.
-const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// How long a client may take to say who it is.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// How long a client may take to say who it is, and how long it may stay that is not let in.
 const PATIENCE: Duration = Duration::from_secs(10);
+const STRANGERS_PATIENCE: Duration = Duration::from_secs(60);
+/// How long it is waited for room for what is to be followed.
+const MOMENT: Duration = Duration::from_millis(500);
+/// How long after a failure what is followed is tried again.
+const RETRY: Duration = Duration::from_secs(2);
 /// What is answered of one socket at once; behind it nothing is read.
 const AT_ONCE: usize = 16;
 /// Answers that wait to be sent.
 const WAITING_MAX: usize = 4;
-/// How often it is looked whether what is relative in a query means something else by now.
+/// Where an answer tells when it was read.
+const REFRESHED: &[u8] = b"\"lastRefreshTime\":";
+/// How often it is looked whether a query means something else by now.
 const TICK: Duration = Duration::from_secs(1);
+/// What the library says of a message that is longer than it takes.
+const TOO_LONG: &str = "Message too long";
 /// Characters of a message's name.
 const ID_CHARS_MAX: usize = 16;
 
@@ -118,83 +131,103 @@ pub(crate) async fn websocket(
 /// A socket's messages, from the first to the last.
 async fn converse(socket: WebSocket, visitor: Arc<Visitor>, host: String) {
     let (mut sink, mut stream) = socket.split();
-    let introduced = tokio::time::timeout(PATIENCE, introduce(&mut stream, &mut sink, &visitor, &host)).await;
-    let (entrance, place) = match introduced {
-        Ok(Some(introduced)) => introduced,
-        Ok(None) => return,
-        Err(_) => return goodbye(&mut sink, close_code::POLICY, "nobody has said who it is").await,
-    };
-    // By this one it is seen who is there, and ended.
-    let anchor = match entrance.connect(&visitor.arrival, place.clone()) {
-        Ok(session) => Seat::new(session),
-        Err(error) => return goodbye(&mut sink, close_code::POLICY, &error.to_string()).await,
+    let introduced = introduce(&mut stream, &mut sink, &visitor, &host).await;
+    let (entrance, place, anchor) = match introduced {
+        Ok(introduced) => introduced,
+        Err(Some((code, reason))) => return goodbye(&mut sink, code, reason).await,
+        Err(None) => return,
     };
     let ended = anchor.shutdown();
     let (tx, rx) = mpsc::channel(WAITING_MAX);
-    let guest =
-        Arc::new(Guest { visitor, entrance, place, outbox: Outbox(tx), turns: Arc::new(Semaphore::new(AT_ONCE)) });
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let guest = Arc::new(Guest { visitor, entrance, place, outbox: Outbox(tx), turns });
     let reason = tokio::select! {
         biased;
-        () = ended.cancelled() => Some("57P01: the session ends"),
+        () = ended.cancelled() => Some((close_code::AWAY, "57P01: the session ends")),
         () = send(&mut sink, rx) => None,
-        () = serve(&mut stream, &guest) => None,
+        reason = serve(&mut stream, &guest) => reason,
     };
     anchor.close().await;
     match reason {
-        Some(reason) => goodbye(&mut sink, close_code::AWAY, reason).await,
+        Some((code, reason)) => goodbye(&mut sink, code, reason).await,
         // Its own goodbye is answered.
         None => drop(tokio::time::timeout(GOODBYE, sink.close()).await),
     }
 }
 
+/// Why a socket is closed, if the client has not closed it.
+type Reason = Option<(u16, &'static str)>;
+
 async fn goodbye(sink: &mut SplitSink<WebSocket, Message>, code: u16, reason: &str) {
     let frame = CloseFrame { code, reason: Utf8Bytes::from(reason[..reason.floor_char_boundary(120)].to_owned()) };
     let _gone = tokio::time::timeout(GOODBYE, sink.send(Message::Close(Some(frame)))).await;
+    if code == close_code::SIZE {
+        // What was not read resets the connection when it is closed, and with it what was said.
+        tokio::time::sleep(GOODBYE).await;
+    }
 }
 
-/// Who introduces itself; `None` of one that hangs up, or cannot be let in and is told so.
+/// Who introduces itself, and a session by which others see who is there, and end it. Who is not let in is told so, and may try again.
 async fn introduce(
     stream: &mut SplitStream<WebSocket>,
     sink: &mut SplitSink<WebSocket, Message>,
     visitor: &Visitor,
     host: &str,
-) -> Option<(Arc<Entrance>, Place)> {
-    let turn = visitor.own.introductions.acquire().await;
-    let message = receive(stream).await?;
-    drop(turn);
-    let introduced = match serde_json::from_slice(&message) {
-        Ok(Introduction { authorization }) => match shown(authorization.as_deref().unwrap_or_default()) {
-            Ok(shown) => admit(visitor, host, shown, None).await,
-            Err(refusal) => Err(refusal),
-        },
-        Err(error) => Err(Refusal::malformed(format!("the first message is {{\"authorization\": …}}: {error}"))),
-    };
-    let (answer, introduced) = match introduced {
-        Ok(introduced) => (json!({"handshake": true}), Some(introduced)),
-        Err(refusal) => {
-            let refusal = refusal.in_cubes_words();
-            (json!({"message": refusal.body(), "status": refusal.status().as_u16()}), None)
+) -> Result<(Arc<Entrance>, Place, Seat), Reason> {
+    const NOBODY: Reason = Some((close_code::POLICY, "nobody has said who it is"));
+    let mut patience = PATIENCE;
+    let began = Instant::now();
+    loop {
+        let turn = visitor.own.introductions.acquire().await;
+        let message = tokio::time::timeout(patience, receive(stream)).await.map_err(|_| NOBODY)??;
+        drop(turn);
+        let (id, refusal) = match serde_json::from_slice(&message) {
+            Ok(Introduction { authorization }) => {
+                match welcome(visitor, host, authorization.as_deref().unwrap_or_default()).await {
+                    Ok(welcomed) => {
+                        let said = sink.send(Message::Text(json!({"handshake": true}).to_string().into())).await;
+                        return said.map(|()| welcomed).map_err(|_| None);
+                    }
+                    Err(refusal) => (Value::Null, refusal),
+                }
+            }
+            Err(_) => {
+                let id = serde_json::from_slice(&message).map(|Call { message_id, .. }| message_id);
+                let refusal = Refusal::new(StatusCode::FORBIDDEN, SqlState::INVALID_PASSWORD, "Not authorized");
+                (id.unwrap_or(Value::Null), refusal)
+            }
+        };
+        let refusal = refusal.in_cubes_words();
+        let mut answer = json!({"message": refusal.body(), "status": refusal.status().as_u16()});
+        if !id.is_null() {
+            answer["messageId"] = id;
         }
-    };
-    sink.send(Message::Text(answer.to_string().into())).await.ok()?;
-    if introduced.is_none() {
-        goodbye(sink, close_code::POLICY, "nobody is let in by this").await;
+        sink.send(Message::Text(answer.to_string().into())).await.map_err(|_| None)?;
+        patience = STRANGERS_PATIENCE.checked_sub(began.elapsed()).ok_or(NOBODY)?;
     }
-    introduced
 }
 
-/// The next message; `None` if the client has hung up.
-async fn receive(stream: &mut SplitStream<WebSocket>) -> Option<Vec<u8>> {
+/// A session for who shows this.
+async fn welcome(visitor: &Visitor, host: &str, authorization: &str) -> Result<(Arc<Entrance>, Place, Seat), Refusal> {
+    let (entrance, place) = admit(visitor, host, shown(authorization)?, None).await?;
+    let session = entrance.connect(&visitor.arrival, place.clone())?;
+    Ok((entrance, place, Seat::new(session)))
+}
+
+/// The next message. Errors: the client has hung up, or why it has to.
+async fn receive(stream: &mut SplitStream<WebSocket>) -> Result<Vec<u8>, Reason> {
     loop {
-        match stream.next().await? {
-            Ok(Message::Text(text)) => return Some(text.as_bytes().to_vec()),
-            Ok(Message::Binary(bytes)) => return Some(bytes.to_vec()),
+        match stream.next().await.ok_or(None)? {
+            Ok(Message::Text(text)) => return Ok(text.as_bytes().to_vec()),
+            Ok(Message::Binary(bytes)) => return Ok(bytes.to_vec()),
             // Pings are answered below us.
             Ok(Message::Ping(_) | Message::Pong(_)) => {}
-            Ok(Message::Close(_)) => return None,
+            Ok(Message::Close(_)) => return Err(None),
             Err(error) => {
                 tracing::debug!(%error, "a WebSocket ended");
-                return None;
+                // Who is told by this number does not send it again.
+                let is_too_long = error.to_string().contains(TOO_LONG);
+                return Err(is_too_long.then_some((close_code::SIZE, "the message is too big")));
             }
         }
     }
@@ -232,20 +265,24 @@ struct Guest {
     turns: Arc<Semaphore>,
 }
 
-/// What is being done for a message.
-struct Doing {
-    is_followed: bool,
-    task: JoinHandle<()>,
+/// What is followed, and what for.
+struct Following {
+    params: Map<String, Value>,
+    _task: JoinHandle<()>,
 }
 
-/// Takes messages until the client hangs up; what is done for them ends then.
-async fn serve(stream: &mut SplitStream<WebSocket>, guest: &Arc<Guest>) {
-    let mut doing: HashMap<String, Doing> = HashMap::new();
-    while let Some(message) = receive(stream).await {
-        doing.retain(|_, doing| !doing.task.is_finished());
+/// Takes messages until the client hangs up, or has to; what is done for them ends then.
+async fn serve(stream: &mut SplitStream<WebSocket>, guest: &Arc<Guest>) -> Reason {
+    let (mut answering, mut following) = (Vec::<JoinHandle<()>>::new(), HashMap::<String, Following>::new());
+    loop {
+        let message = match receive(stream).await {
+            Ok(message) => message,
+            Err(reason) => return reason,
+        };
+        answering.retain(|task| !task.is_finished());
         let call = match serde_json::from_slice(&message) {
             Ok(Said::End(End { unsubscribe })) => {
-                doing.remove(&unsubscribe.to_string());
+                following.remove(&unsubscribe.to_string());
                 continue;
             }
             Ok(Said::Asked(call)) if is_id(&call.message_id) => call,
@@ -256,16 +293,25 @@ async fn serve(stream: &mut SplitStream<WebSocket>, guest: &Arc<Guest>) {
                 continue;
             }
         };
-        let (id, is_followed) = (call.message_id.clone(), call.method == "subscribe");
-        if is_followed && doing.get(&id.to_string()).is_some_and(|doing| doing.is_followed) {
+        let Call { message_id: id, method, params, .. } = call;
+        let (name, params) = (id.to_string(), params.unwrap_or_default());
+        let is_followed = method == "subscribe";
+        if is_followed && following.get(&name).is_some_and(|known| known.params == params) {
             // It is being followed. That the client is told so shows it that somebody is here.
             guest.outbox.put(&json!({"messageProcessedId": id})).await;
             continue;
         }
-        let Ok(turn) = Arc::clone(&guest.turns).acquire_owned().await else { return };
-        let guest = Arc::clone(guest);
-        let task = spawn("cube_message", async move { guest.answer(call, turn).await });
-        doing.insert(id.to_string(), Doing { is_followed, task });
+        if is_followed {
+            following.remove(&name);
+        }
+        let Ok(turn) = Arc::clone(&guest.turns).acquire_owned().await else { return None };
+        let (guest, asked) = (Arc::clone(guest), params.clone());
+        let task = spawn("cube_message", async move { guest.answer(&id, &method, asked, turn).await });
+        if is_followed {
+            following.insert(name, Following { params, _task: task });
+        } else {
+            answering.push(task);
+        }
     }
 }
 
@@ -279,18 +325,21 @@ fn is_id(id: &Value) -> bool {
 
 impl Guest {
     /// Answers a message, and says that it has.
-    async fn answer(&self, call: Call, turn: OwnedSemaphorePermit) {
-        let Call { message_id: id, method, params, .. } = call;
-        let done = match method.as_str() {
-            "subscribe" => self.follow(&id, params.unwrap_or_default(), turn).await,
-            _ => self.once(&id, &method, params.unwrap_or_default()).await,
+    async fn answer(&self, id: &Value, method: &str, params: Map<String, Value>, turn: OwnedSemaphorePermit) {
+        let done = match method {
+            "subscribe" => self.follow(id, params, turn).await,
+            _ => self.once(id, method, params).await,
         };
         if let Err(refusal) = done {
-            let refusal = refusal.in_cubes_words();
-            let status = refusal.status().as_u16();
-            self.outbox.put(&json!({"messageId": id, "message": refusal.body(), "status": status})).await;
+            self.refuse(id, refusal).await;
         }
         self.outbox.put(&json!({"messageProcessedId": id})).await;
+    }
+
+    async fn refuse(&self, id: &Value, refusal: Refusal) {
+        let refusal = refusal.in_cubes_words();
+        let status = refusal.status().as_u16();
+        self.outbox.put(&json!({"messageId": id, "message": refusal.body(), "status": status})).await;
     }
 
     fn seat(&self) -> Result<Seated, Refusal> {
@@ -305,7 +354,8 @@ impl Guest {
                 let params = Params::of_message(params, &load::KNOWN)?;
                 let mut seated = self.seat()?;
                 let loaded = self.load(&mut seated, id, &params.query()?, params.results()?).await;
-                return given_back(seated, loaded).await.map(drop);
+                let (_, answer) = given_back(seated, loaded).await?;
+                return self.put(answer).await;
             }
             "meta" => Described::meta(&Params::of_message(params, &describe::META)?)?,
             "dry-run" => Described::dry_run(&Params::of_message(params, &describe::DRY_RUN)?, limits)?,
@@ -322,15 +372,20 @@ impl Guest {
         self.put(answer).await
     }
 
-    /// Sends what the query gives now, and returns the time at which it was read.
-    async fn load(&self, seat: &mut Seat, id: &Value, query: &Value, results: Results) -> Result<Timestamp, Refusal> {
+    /// What the query gives now, and the time at which it was read.
+    async fn load(
+        &self,
+        seat: &mut Seat,
+        id: &Value,
+        query: &Value,
+        results: Results,
+    ) -> Result<(Timestamp, Collected), Refusal> {
         let asked = Asked::read(seat, query, limits(&self.visitor.own))?;
         let mut answer = Collected::new(id, seat);
         asked.tell(seat, results, &mut answer).await?;
         let at = seat.reads_at().unwrap_or_default();
         seat.commit().await?;
-        self.put(answer).await?;
-        Ok(at)
+        Ok((at, answer))
     }
 
     async fn put(&self, answer: Collected) -> Result<(), Refusal> {
@@ -339,56 +394,100 @@ impl Guest {
         Ok(())
     }
 
-    /// Answers now, and again whenever something else is to be answered.
+    /// Answers now, and again whenever something else is to be answered. Errors: there is nothing to follow.
     async fn follow(&self, id: &Value, params: Map<String, Value>, turn: OwnedSemaphorePermit) -> Result<(), Refusal> {
         let params = Params::of_message(params, &load::KNOWN)?;
         let (query, results) = (params.query()?, params.results()?);
         let shared = &self.visitor.own;
-        let Ok(_place) = Arc::clone(&shared.followed).try_acquire_owned() else {
+        // One that has just ended makes room in a moment.
+        let place = tokio::time::timeout(MOMENT, Arc::clone(&shared.followed).acquire_owned());
+        let Ok(Ok(_place)) = place.await else {
             let message = format!("{} queries are being followed, and that is the limit", shared.cube.followed_max);
             let hint = "--cube-subscriptions-max says how many may be.";
             return Err(AdapterError::with_hint(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message, hint).into());
         };
-        let mut turn = Some(turn);
-        let is_relative = Query::read(&query, None, limits(shared)).is_err();
-        // For as long as what is relative means the same.
+        let mut told = Told { id, last: None, turn: Some(turn) };
         loop {
-            let mut watching = self.seat()?;
-            let asked = Asked::read(&watching, &query, limits(shared))?;
-            let text = followed(&asked);
-            let answer = watching.answer(Statement::Text(text), no_values(), Follows::Nothing, PIECE_BYTES).await?;
-            let Answer::Rows(mut changes) = answer else {
-                return Err(AdapterError::internal("a subscription has no rows").into());
+            let refusal = match Box::pin(self.follow_while(&query, results, &mut told)).await {
+                Ok(()) => continue,
+                Err(refusal) if told.last.is_none() => return Err(refusal),
+                Err(refusal) => refusal.in_cubes_words(),
             };
-            loop {
-                let mut seated = self.seat()?;
-                let loaded = self.load(&mut seated, id, &query, results).await;
-                let at = given_back(seated, loaded).await?;
+            // It was followed, and may be again: a row was wrong, there was no memory, the model is being changed.
+            if told.is_new(refusal.body().to_string().as_bytes()) {
+                self.refuse(id, refusal).await;
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// The same for as long as the query means the same.
+    async fn follow_while(&self, query: &Value, results: Results, told: &mut Told<'_>) -> Result<(), Refusal> {
+        let limits = limits(&self.visitor.own);
+        let mut watching = self.seat()?;
+        let asked = Asked::read(&watching, query, limits)?;
+        let text = followed(&asked);
+        let answer = watching.answer(Statement::Text(text), no_values(), Follows::Nothing, PIECE_BYTES).await?;
+        let Answer::Rows(mut changes) = answer else {
+            return Err(AdapterError::internal("a subscription has no rows").into());
+        };
+        let meant = Meant { query, limits, asked: &asked };
+        loop {
+            let mut seated = self.seat()?;
+            let loaded = self.load(&mut seated, told.id, query, results).await;
+            let (at, answer) = given_back(seated, loaded).await?;
+            if told.is_new(&answer.buffer) {
+                self.put(answer).await?;
+            }
+            if told.turn.take().is_some() {
                 // What comes from now on is waited for.
-                turn.take();
-                // Without a clock nothing is relative.
-                let meant = Meant { query: &query, limits: limits(shared), asked: &asked };
-                if !has_changed(&mut changes, at, is_relative.then_some(&meant)).await? {
-                    break;
-                }
+                self.outbox.put(&json!({"messageProcessedId": told.id})).await;
+            }
+            if !has_changed(&mut changes, at, &meant).await? {
+                return Ok(());
             }
         }
     }
 }
 
-/// Returns true when something has changed after a time, and false when the query means something else. Errors: why it cannot be followed any
-/// more.
-async fn has_changed(
-    changes: &mut Answering<'_>,
-    after: Timestamp,
-    meant: Option<&Meant<'_>>,
-) -> Result<bool, Refusal> {
+/// What was told of something that is followed.
+struct Told<'i> {
+    id: &'i Value,
+    /// The hash of the last answer.
+    last: Option<u64>,
+    /// Until the first.
+    turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Told<'_> {
+    /// Whether an answer is another one than the last, but for when it was read. It is the last from now on.
+    fn is_new(&mut self, answer: &[u8]) -> bool {
+        let mut hasher = DefaultHasher::new();
+        let mut rest = answer;
+        // No value of a row has it like this: its quotes would be escaped.
+        while let Some(found) = find(rest, REFRESHED) {
+            let (before, behind) = rest.split_at(found + REFRESHED.len());
+            hasher.write(before);
+            rest = behind.iter().position(|byte| *byte == b',').map_or(&[][..], |end| &behind[end..]);
+        }
+        hasher.write(rest);
+        let hash = hasher.finish();
+        self.last.replace(hash) != Some(hash)
+    }
+}
+
+/// Returns true when something has changed after a time, and false when the query means something else, or may do so. Errors: why it cannot be
+/// followed any more.
+async fn has_changed(changes: &mut Answering<'_>, after: Timestamp, meant: &Meant<'_>) -> Result<bool, Refusal> {
     loop {
         let batch = match tokio::time::timeout(TICK, changes.next()).await {
             Ok(batch) => batch?,
-            Err(_) if meant.is_some_and(|meant| meant.is_over(changes.session())) => return Ok(false),
+            Err(_) if meant.is_over(changes.session()) => return Ok(false),
             Err(_) => continue,
         };
+        if !changes.session().is_current() {
+            return Ok(false);
+        }
         let Some(batch) = batch else { return Err(AdapterError::internal("a subscription has ended").into()) };
         let is_later = |row| match batch.columns().first().and_then(|times| from_array(times.as_ref(), row)) {
             Some(Datum::Numeric(time, 0)) => time.as_i128() > i128::from(after),
@@ -401,7 +500,7 @@ async fn has_changed(
     }
 }
 
-/// What a query that says something relative has meant.
+/// What a query has meant.
 struct Meant<'q> {
     query: &'q Value,
     limits: Limits,
@@ -409,9 +508,9 @@ struct Meant<'q> {
 }
 
 impl Meant<'_> {
-    /// Whether it means something else by now.
+    /// Whether it means something else by now, or may do so: what is relative is relative to something else, or the catalog has changed.
     fn is_over(&self, session: &Session) -> bool {
-        Asked::read(session, self.query, self.limits).is_ok_and(|now| now != *self.asked)
+        !session.is_current() || Asked::read(session, self.query, self.limits).is_ok_and(|now| now != *self.asked)
     }
 }
 

@@ -29,6 +29,9 @@ use std::sync::Arc;
 /// The function's name.
 pub(in crate::bind) const LOAD: &str = "cube_load";
 
+/// Conditions of a query: no client has so many, and plans are made of each. The tokens of a statement do not show how many there are.
+const FILTERS_MAX: usize = 500;
+
 /// SQL cuts no result.
 const LIMITS: Limits = Limits { default: None, max: None };
 
@@ -59,6 +62,13 @@ impl Binder<'_> {
                     .with_hint("Write a query for each of the ranges."));
             }
         };
+        let count = query.filters.iter().map(|filter| filter.names().len()).sum::<usize>();
+        if count > FILTERS_MAX {
+            let message = format!("a query has at most {FILTERS_MAX} filters, and this one has {count}");
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)
+                .with_hint("One filter can have many values.")
+                .at(span));
+        }
         let cubes = self.cubes_of(&query, span)?;
         let [first, ..] = cubes.as_slice() else { return Err(invalid(&"the query has no members")) };
         let (id, model) = (first.id, Arc::clone(&first.model));
@@ -186,6 +196,9 @@ impl<'m> Load<'_, '_, '_, 'm> {
         }
         for name in &query.segments {
             let offered = self.offered(name)?;
+            if !matches!(offered.member, Member::Segment(_)) {
+                return Err(wrong_kind(name, "no segment", "segment"));
+            }
             conditions.push(self.asked.value(&offered)?.expr);
         }
         conditions.extend(self.asked.policies()?);
