@@ -28,6 +28,12 @@ fn a_request_stands_in_the_address_or_in_the_body() {
             (&json!("regularQuery"), &json!("regularQuery"))
         );
     }
+}
+
+#[test]
+fn requests_are_refused_in_cubes_words() {
+    let (server, _) = server(&[]);
+    let mut http = http(&server);
     for (body, error) in [
         (json!({}), "Query param is required"),
         (json!({"query": "{"}), "Unable to decode query param as JSON"),
@@ -51,6 +57,20 @@ fn a_request_stands_in_the_address_or_in_the_body() {
         let (status, told) = refused(&post(&mut http, "load", &[], &body));
         assert!(status == 400 && told.starts_with(error), "{body}: {status} {told}");
     }
+    let text = json!({"query": {"measures": ["orders.count"]}});
+    let foreign = [("Origin", "https://evil.example")];
+    assert_eq!(post(&mut http, "load", &foreign, &text).status, 403);
+    let plain = http.ask("POST", "/cubejs-api/v1/load", &[("Content-Type", "text/plain")], b"{}").expect("an answer");
+    assert_eq!(plain.status, 415);
+    for (path, health) in [("/livez", "HEALTH"), ("/readyz", "HEALTH")] {
+        assert_eq!(ok(&http.ask("GET", path, &[], b"").expect("an answer"))["health"], health);
+    }
+}
+
+#[test]
+fn queries_are_refused_or_made_plain() {
+    let (server, _) = server(&[]);
+    let mut http = http(&server);
     for (query, error) in [
         (
             json!({"segments": ["orders.market_code"], "measures": ["orders.count"]}),
@@ -99,13 +119,6 @@ fn a_request_stands_in_the_address_or_in_the_body() {
         (told["query"]["measures"].as_array().map(Vec::len), told["query"]["timeDimensions"].as_array().map(Vec::len)),
         (Some(1), Some(1))
     );
-    let foreign = [("Origin", "https://evil.example")];
-    assert_eq!(post(&mut http, "load", &foreign, &text).status, 403);
-    let plain = http.ask("POST", "/cubejs-api/v1/load", &[("Content-Type", "text/plain")], b"{}").expect("an answer");
-    assert_eq!(plain.status, 415);
-    for (path, health) in [("/livez", "HEALTH"), ("/readyz", "HEALTH")] {
-        assert_eq!(ok(&http.ask("GET", path, &[], b"").expect("an answer"))["health"], health);
-    }
 }
 
 #[test]
