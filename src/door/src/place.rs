@@ -17,6 +17,20 @@ pub struct Place {
     pub claims: Option<Arc<str>>,
 }
 
+/// Who somebody is, whom nobody else may be taken for: several come as one role with tokens that say something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    user: String,
+    claims: Option<Arc<str>>,
+}
+
+impl Place {
+    /// Who goes there.
+    pub fn who(&self) -> Who {
+        Who { user: self.user.clone(), claims: self.claims.clone() }
+    }
+}
+
 /// The parameters of a session that stand in a text, a JSON object, and among them the database. Errors: what is none of these.
 pub fn options_of(text: Option<&str>) -> Result<(Option<String>, Vec<(String, String)>), String> {
     let Some(text) = text else { return Ok((None, Vec::new())) };

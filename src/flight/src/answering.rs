@@ -71,7 +71,7 @@ async fn run(
     values: Option<&Values>,
     taker: &mut Taker<'_>,
 ) -> Result<(), Status> {
-    let running = caller.shared().run(&statement.number, &caller.place.user, &chair);
+    let running = caller.shared().run(&statement.number, caller.place.who(), &chair);
     let (ended, is_kept, seat) = (chair.shutdown(), chair.is_kept(), &mut *chair);
     let work = async {
         let once = values.is_none().then_some(None);

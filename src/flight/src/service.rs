@@ -291,7 +291,7 @@ fn unpacked<M: ProstMessageExt>(body: Bytes) -> Result<M, Status> {
 
 /// Does what an action says; what it answers, if that is something.
 async fn act(caller: &Caller, action: &str, body: Bytes) -> Result<Option<Vec<u8>>, Status> {
-    let (own, user) = (&caller.visitor.own, &caller.place.user);
+    let (own, who) = (&caller.visitor.own, &caller.place.who());
     match action {
         "CreatePreparedStatement" => {
             let asked = unpacked::<ActionCreatePreparedStatementRequest>(body)?;
@@ -314,7 +314,7 @@ async fn act(caller: &Caller, action: &str, body: Bytes) -> Result<Option<Vec<u8
             unpacked::<ActionBeginTransactionRequest>(body)?;
             let seated = caller.visitor.seat(&caller.shared().entrance, caller.place.clone());
             let seat = seated.map_err(|error| told(&error))?.take();
-            let id = own.transactions.begin(user, seat).await?;
+            let id = own.transactions.begin(who, seat).await?;
             Ok(Some(ActionBeginTransactionResult { transaction_id: id.into() }.as_any().encode_to_vec()))
         }
         "EndTransaction" => {
@@ -324,13 +324,13 @@ async fn act(caller: &Caller, action: &str, body: Bytes) -> Result<Option<Vec<u8
                 EndTransaction::Rollback => End::Rollback,
                 EndTransaction::Unspecified => return Err(malformed("a transaction ends by COMMIT or ROLLBACK")),
             };
-            own.transactions.end(&asked.transaction_id, user, how).await?;
+            own.transactions.end(&asked.transaction_id, who, how).await?;
             Ok(None)
         }
         "BeginSavepoint" => {
             let asked = unpacked::<ActionBeginSavepointRequest>(body)?;
             let savepoint = Savepoint { transaction: asked.transaction_id.to_vec(), name: asked.name };
-            savepoint.say(&own.transactions, user, "SAVEPOINT").await?;
+            savepoint.say(&own.transactions, who, "SAVEPOINT").await?;
             let id = savepoint.encode_to_vec().into();
             Ok(Some(ActionBeginSavepointResult { savepoint_id: id }.as_any().encode_to_vec()))
         }
@@ -342,7 +342,7 @@ async fn act(caller: &Caller, action: &str, body: Bytes) -> Result<Option<Vec<u8
                 ROLLBACK => "ROLLBACK TO SAVEPOINT",
                 _ => return Err(malformed("a savepoint ends by RELEASE or ROLLBACK")),
             };
-            savepoint.say(&own.transactions, user, what).await?;
+            savepoint.say(&own.transactions, who, what).await?;
             Ok(None)
         }
         "CancelFlightInfo" => {
@@ -366,7 +366,7 @@ fn cancel(caller: &Caller, info: FlightInfo) -> Result<CancelStatus, Status> {
     let mut status = CancelStatus::NotCancellable;
     for ticket in info.endpoint.into_iter().filter_map(|endpoint| endpoint.ticket) {
         if let Asked::Statement(statement) | Asked::Prepared(statement) = Asked::read(&ticket.ticket)?
-            && caller.shared().cancel(&statement.number, &caller.place.user)
+            && caller.shared().cancel(&statement.number, &caller.place.who())
         {
             status = CancelStatus::Cancelling;
         }

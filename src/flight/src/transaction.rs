@@ -10,6 +10,7 @@ use adapter::made::named;
 use adapter::response::Tag;
 use adapter::seat::Seat;
 use adapter::status::Status as Stands;
+use door::place::Who;
 use ore::task::{JoinHandle, spawn};
 use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
@@ -30,7 +31,7 @@ pub(crate) struct Transactions {
 
 /// A transaction that has begun.
 struct Transaction {
-    user: String,
+    who: Who,
     kept: Arc<tokio::sync::Mutex<Kept>>,
     /// Ends it with its session.
     _watch: JoinHandle<()>,
@@ -120,8 +121,8 @@ fn unknown() -> Status {
 }
 
 impl Transactions {
-    /// Begins one in a session of this user. Errors: 53400 of too many, those of BEGIN.
-    pub(crate) async fn begin(self: &Arc<Transactions>, user: &str, mut seat: Seat) -> Result<Vec<u8>, Status> {
+    /// Begins one in a session of whoever this is. Errors: 53400 of too many, those of BEGIN.
+    pub(crate) async fn begin(self: &Arc<Transactions>, who: &Who, mut seat: Seat) -> Result<Vec<u8>, Status> {
         // What has ended by itself is not one.
         let goes_on = |open: &Transaction| open.kept.try_lock().map_or(true, |kept| kept.seat.is_some());
         let count = {
@@ -150,14 +151,14 @@ impl Transactions {
             }
         });
         let waits = KeptSeat { kept: Arc::clone(&kept).lock_owned().await, is_done: true };
-        self.open.lock().insert(id.clone(), Arc::new(Transaction { user: user.to_owned(), kept, _watch: watch }));
+        self.open.lock().insert(id.clone(), Arc::new(Transaction { who: who.clone(), kept, _watch: watch }));
         waits.leave();
         Ok(id)
     }
 
     /// The session of one, once no other call of it is under way. Errors: 25000 if there is none.
-    pub(crate) async fn seat(&self, id: &[u8], user: &str) -> Result<KeptSeat, Status> {
-        let kept = self.open.lock().get(id).filter(|open| open.user == user).map(|open| Arc::clone(&open.kept));
+    pub(crate) async fn seat(&self, id: &[u8], who: &Who) -> Result<KeptSeat, Status> {
+        let kept = self.open.lock().get(id).filter(|open| open.who == *who).map(|open| Arc::clone(&open.kept));
         let mut kept = kept.ok_or_else(unknown)?.lock_owned().await;
         // Of a call that was given up it may be at work still.
         kept.seat.as_mut().ok_or_else(unknown)?.back().await;
@@ -165,8 +166,8 @@ impl Transactions {
     }
 
     /// Ends one. Errors: 25000 if there is none, those of COMMIT, 25P02 if there is nothing that can be committed.
-    pub(crate) async fn end(&self, id: &[u8], user: &str, how: End) -> Result<(), Status> {
-        let mut seat = self.seat(id, user).await?.kept.seat.take().ok_or_else(unknown)?;
+    pub(crate) async fn end(&self, id: &[u8], who: &Who, how: End) -> Result<(), Status> {
+        let mut seat = self.seat(id, who).await?.kept.seat.take().ok_or_else(unknown)?;
         let ended = self.open.lock().remove(id);
         let said = said(&mut seat, how.statement()).await;
         seat.close().await;
@@ -213,8 +214,8 @@ pub(crate) struct Savepoint {
 
 impl Savepoint {
     /// Does something with it: SAVEPOINT, RELEASE SAVEPOINT or ROLLBACK TO SAVEPOINT.
-    pub(crate) async fn say(&self, transactions: &Transactions, user: &str, what: &str) -> Result<(), Status> {
-        let mut seat = transactions.seat(&self.transaction, user).await?;
+    pub(crate) async fn say(&self, transactions: &Transactions, who: &Who, what: &str) -> Result<(), Status> {
+        let mut seat = transactions.seat(&self.transaction, who).await?;
         let done = said(&mut seat, &format!("{what} {}", named([self.name.as_str()]))).await;
         seat.leave();
         done.map(drop)

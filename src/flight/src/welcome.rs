@@ -13,7 +13,7 @@ use adapter::seat::Seat;
 use adapter::session::Session;
 use axum::http::{HeaderMap, HeaderName, header};
 use door::entrance::Entrance;
-use door::place::{Place, options_of};
+use door::place::{Place, Who, options_of};
 use door::shown::{Admitted, Refused, Shown, admit, check_unheard, single};
 use door::visitor::Seated;
 use parking_lot::Mutex;
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
 
 /// A statement that runs.
 pub(crate) struct Running {
-    user: String,
+    who: Who,
     /// Of its session.
     backend_key: (u32, u32),
     is_cancelled: AtomicBool,
@@ -143,18 +143,18 @@ impl Shared {
         Shared { entrance, request_bytes_max, running: Mutex::default() }
     }
 
-    /// A statement of this user runs in a session.
-    pub(crate) fn run(self: &Arc<Shared>, number: &[u8], user: &str, session: &Session) -> Cancellable {
-        let (user, backend_key) = (user.to_owned(), session.backend_key());
-        let running = Arc::new(Running { user, backend_key, is_cancelled: AtomicBool::new(false) });
+    /// A statement of whoever this is runs in a session.
+    pub(crate) fn run(self: &Arc<Shared>, number: &[u8], who: Who, session: &Session) -> Cancellable {
+        let backend_key = session.backend_key();
+        let running = Arc::new(Running { who, backend_key, is_cancelled: AtomicBool::new(false) });
         self.running.lock().entry(number.to_vec()).or_default().push(Arc::clone(&running));
         Cancellable { shared: Arc::clone(self), number: number.to_vec(), running }
     }
 
-    /// Asks what runs of a statement of this user to end; whether there is something.
-    pub(crate) fn cancel(&self, number: &[u8], user: &str) -> bool {
+    /// Asks what runs of a statement of whoever this is to end; whether there is something.
+    pub(crate) fn cancel(&self, number: &[u8], who: &Who) -> bool {
         let running = self.running.lock();
-        let found = running.get(number).into_iter().flatten().filter(|found| found.user == user);
+        let found = running.get(number).into_iter().flatten().filter(|found| found.who == *who);
         let cancelled = found.map(|found| {
             found.is_cancelled.store(true, Ordering::Relaxed);
             let (id, secret) = found.backend_key;
@@ -251,7 +251,7 @@ impl Caller {
     /// A session for a call: that of a transaction, once nothing else of it is being done, or another one.
     pub(crate) async fn seat(&self, transaction: Option<&[u8]>) -> Result<Chair, Status> {
         match transaction.filter(|id| !id.is_empty()) {
-            Some(id) => self.visitor.own.transactions.seat(id, &self.place.user).await.map(Chair::Kept),
+            Some(id) => self.visitor.own.transactions.seat(id, &self.place.who()).await.map(Chair::Kept),
             None => {
                 let seated = self.visitor.seat(&self.shared().entrance, self.place.clone());
                 seated.map(Chair::Own).map_err(|error| told(&error))

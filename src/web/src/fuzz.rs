@@ -48,6 +48,7 @@ pub fn port(bytes: &[u8]) {
             followed: Arc::new(Semaphore::new(1)),
             subscribe_history: Duration::ZERO,
             introductions: Semaphore::new(1),
+            strangers: Semaphore::new(1),
         };
         Web::new(&Arc::new(shared), Routes::default(), None)
     });

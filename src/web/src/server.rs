@@ -37,6 +37,8 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 /// WebSockets that nobody has introduced themselves on and that may have sent something: each has a message in memory.
 const INTRODUCTIONS_MAX: usize = 2048;
+/// WebSockets that stay although they were not let in.
+const STRANGERS_MAX: usize = 256;
 /// For how long a browser knows what it was told of a page of another origin.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(3600);
 
@@ -99,10 +101,11 @@ pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Hand
     let Config { request_bytes_max, origins, requests_per_address, subscribe_history, cube, .. } = config;
     // Who has no friends tells browsers of none.
     let cross_origin = if origins.is_empty() { None } else { Some(cross_origin(&origins)?) };
-    let introductions = Semaphore::new(INTRODUCTIONS_MAX);
+    let (introductions, strangers) = (Semaphore::new(INTRODUCTIONS_MAX), Semaphore::new(STRANGERS_MAX));
     let (entrance, crowd) = (Arc::default(), Arc::new(Crowd::new(requests_per_address)));
     let followed = Arc::new(Semaphore::new(cube.followed_max));
-    let shared = Shared { entrance, request_bytes_max, origins, cube, followed, subscribe_history, introductions };
+    let shared =
+        Shared { entrance, request_bytes_max, origins, cube, followed, subscribe_history, introductions, strangers };
     let shared = Arc::new(shared);
     for (name, listener, port, others) in [
         ("accept_http", external, Port::External, others.external),

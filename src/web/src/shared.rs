@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) subscribe_history: Duration,
     /// WebSockets may be introduced, so many at a time.
     pub(crate) introductions: Semaphore,
+    /// So many may stay that were not let in, for a while.
+    pub(crate) strangers: Semaphore,
 }
 
 impl Shared {

@@ -1,6 +1,6 @@
 //! Who is let in, and as whom.
 
-use crate::{Client, admin, connect, failed, query};
+use crate::{Client, admin, connect, failed, number, query};
 use arrow::array::AsArray;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::EndTransaction;
@@ -131,4 +131,44 @@ async fn a_session_is_where_the_headers_say() {
     let mut page = connect(&server).await;
     page.set_header("origin", "https://example.com");
     assert_eq!(failed(query(&mut page, "SELECT 1").await).0, Code::PermissionDenied);
+}
+
+/// Two of one role, by what their tokens say: each sees its rows, and neither goes on with what the other has begun.
+#[tokio::test]
+async fn claims_say_what_somebody_sees() {
+    const SECRET: &str = "a secret of at least thirty-two bytes";
+    let dir = tempfile::tempdir().expect("a directory");
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, SECRET).expect("a file");
+    let server = guarded(&dir, &["--jwt-secret-file", secret.to_str().expect("a path")]);
+    let mut own = admin(&server);
+    let model = "cubes:
+  - name: c
+    sql_table: raw.t
+    dimensions: [{name: tenant, sql: tenant, type: string}]
+    measures: [{name: n, type: count}]
+    access_policy:
+      - {group: '*', row_level: {filters: [{member: tenant, operator: equals, values: ['{ security_context.tenant }']}]}}
+";
+    own.execute("CREATE SCHEMA raw; CREATE TABLE raw.t (tenant text); INSERT INTO raw.t VALUES ('a'), ('a'), ('b')")
+        .expect("rows");
+    own.execute(&format!("CREATE SEMANTIC MODEL m AS $${model}$$")).expect("a model");
+    own.execute("GRANT SELECT ON c TO joe").expect("it is granted");
+    let mut token =
+        |tenant: &str| signed(&mut own, SECRET, &json!({ "sub": "joe", "tenant": tenant, "exp": 4_102_444_800_u64 }));
+    let tokens = [token("a"), token("b")];
+    // Over one connection, in turns.
+    let mut client = connect(&server).await;
+    for _ in 0..2 {
+        for (token, count) in tokens.iter().zip([2, 1]) {
+            client.set_token(token.clone());
+            assert_eq!(number(&mut client, "SELECT MEASURE(n) FROM c").await, count);
+        }
+    }
+    client.set_token(tokens[0].clone());
+    let begun = client.begin_transaction().await.expect("a transaction");
+    client.execute("SELECT MEASURE(n) FROM c".to_owned(), Some(begun.clone())).await.expect("its own");
+    client.set_token(tokens[1].clone());
+    let other = client.execute("SELECT MEASURE(n) FROM c".to_owned(), Some(begun)).await;
+    assert!(other.is_err(), "it is somebody else's");
 }

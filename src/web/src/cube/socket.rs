@@ -175,12 +175,11 @@ async fn introduce(
     host: &str,
 ) -> Result<(Arc<Entrance>, Place, Seat), Reason> {
     const NOBODY: Reason = Some((close_code::POLICY, "nobody has said who it is"));
+    let mut turn = visitor.own.introductions.acquire().await.map_err(|_| NOBODY)?;
     let mut patience = PATIENCE;
     let began = Instant::now();
     loop {
-        let turn = visitor.own.introductions.acquire().await;
         let message = tokio::time::timeout(patience, receive(stream)).await.map_err(|_| NOBODY)??;
-        drop(turn);
         let (id, refusal) = match serde_json::from_slice(&message) {
             Ok(Introduction { authorization }) => {
                 match welcome(visitor, host, authorization.as_deref().unwrap_or_default()).await {
@@ -203,6 +202,9 @@ async fn introduce(
             answer["messageId"] = id;
         }
         sink.send(Message::Text(answer.to_string().into())).await.map_err(|_| None)?;
+        // Others do not wait for who stays.
+        drop(turn);
+        turn = visitor.own.strangers.try_acquire().map_err(|_| NOBODY)?;
         patience = STRANGERS_PATIENCE.checked_sub(began.elapsed()).ok_or(NOBODY)?;
     }
 }
@@ -246,7 +248,6 @@ async fn send(sink: &mut SplitSink<WebSocket, Message>, mut outgoing: mpsc::Rece
 }
 
 /// Where messages wait to be sent.
-#[derive(Clone)]
 struct Outbox(mpsc::Sender<Outgoing>);
 
 impl Outbox {
@@ -268,7 +269,8 @@ struct Guest {
 /// What is followed, and what for.
 struct Following {
     params: Map<String, Value>,
-    _task: JoinHandle<()>,
+    /// Ends with this, unless it has ended by itself: there was nothing to follow.
+    task: JoinHandle<()>,
 }
 
 /// Takes messages until the client hangs up, or has to; what is done for them ends then.
@@ -296,7 +298,8 @@ async fn serve(stream: &mut SplitStream<WebSocket>, guest: &Arc<Guest>) -> Reaso
         let Call { message_id: id, method, params, .. } = call;
         let (name, params) = (id.to_string(), params.unwrap_or_default());
         let is_followed = method == "subscribe";
-        if is_followed && following.get(&name).is_some_and(|known| known.params == params) {
+        let is_known = |known: &Following| known.params == params && !known.task.is_finished();
+        if is_followed && following.get(&name).is_some_and(is_known) {
             // It is being followed. That the client is told so shows it that somebody is here.
             guest.outbox.put(&json!({"messageProcessedId": id})).await;
             continue;
@@ -308,7 +311,7 @@ async fn serve(stream: &mut SplitStream<WebSocket>, guest: &Arc<Guest>) -> Reaso
         let (guest, asked) = (Arc::clone(guest), params.clone());
         let task = spawn("cube_message", async move { guest.answer(&id, &method, asked, turn).await });
         if is_followed {
-            following.insert(name, Following { params, _task: task });
+            following.insert(name, Following { params, task });
         } else {
             answering.push(task);
         }
