@@ -24,55 +24,46 @@ pub const SCHEMA: &str = "cubes";
 pub const NAME: &str = "cubes.model_dir";
 /// How often the directory is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How often it is tried again with a directory that has not changed.
+/// After how many looks at a directory that has not changed, and could not be applied, it is tried again.
 const RETRY: u32 = 5;
-/// Rows of a statement that has none.
-const BYTES_MAX: usize = 1 << 16;
+/// Bytes of a batch of rows.
+const BATCH_BYTES: usize = 1 << 16;
 
 /// Texts by their paths.
 type Files = BTreeMap<Arc<str>, String>;
 
 /// Keeps the model what the directory says, for as long as it is polled.
 pub(crate) async fn follow(dir: PathBuf, client: Client, health: Health) {
-    let (mut seen, mut said, mut since) = (None, None, 0);
+    // What was read last, what was wrong with it, and how often it was looked at since it was applied.
+    let (mut seen, mut wrong, mut looks) = (None, None, 0);
     loop {
-        let (found, at) = (
-            tokio::task::spawn_blocking({
-                let dir = dir.clone();
-                move || read(&dir)
-            })
-            .await,
-            Path::new(&dir),
-        );
-        let found = found.context("the directory was not read").and_then(|found| found);
-        // A directory that cannot be read, or is being written, is not one without cubes.
-        let result = match found {
-            Ok(files) if seen.as_ref() == Some(&files) && (said.is_none() || since < RETRY) => {
-                since += 1;
-                None
-            }
-            Ok(files) => {
-                since = 0;
-                let applied = apply(&client, &files).await.map_err(|error| with_detail(&error));
-                seen = Some(files);
-                Some(applied)
-            }
-            Err(error) => Some(Err(format!("{error:#}"))),
-        };
-        if let Some(result) = result {
-            let wrong = result.err();
-            match &wrong {
-                Some(wrong) if said.as_ref() != Some(wrong) => {
-                    tracing::error!(dir = %at.display(), "the model is left as it was: {wrong}");
+        match look(&dir).await {
+            Ok(files) if seen.as_ref() == Some(&files) && (wrong.is_none() || looks < RETRY) => looks += 1,
+            found => {
+                let now = match &found {
+                    Ok(files) => apply(&client, files).await.map_err(|error| with_detail(&error)).err(),
+                    // A directory that cannot be read, or is being written, is not one without cubes.
+                    Err(error) => Some(format!("{error:#}")),
+                };
+                match &now {
+                    None => tracing::info!(dir = %dir.display(), "the model is what the directory says"),
+                    Some(why) if wrong != now => {
+                        tracing::error!(dir = %dir.display(), "the model is left as it was: {why}");
+                    }
+                    Some(_) => {}
                 }
-                Some(_) => {}
-                None => tracing::info!(dir = %at.display(), "the model is what the directory says"),
+                health.model_is_wrong(now.clone());
+                (seen, wrong, looks) = (found.ok(), now, 0);
             }
-            health.model_is_wrong(wrong.clone());
-            said = wrong;
         }
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+/// What is in the directory.
+async fn look(dir: &Path) -> anyhow::Result<Files> {
+    let dir = dir.to_owned();
+    tokio::task::spawn_blocking(move || read(&dir)).await.context("the directory was not read")?
 }
 
 /// All that is known of an error.
@@ -99,12 +90,14 @@ async fn apply(client: &Client, files: &Files) -> Result<(), AdapterError> {
 }
 
 async fn run(seat: &mut Seat, files: &Files) -> Result<(), AdapterError> {
-    if !is_there(seat, &format!("SELECT 1 FROM mz_schemas WHERE name = '{SCHEMA}'")).await? {
+    if !is_there(seat, &format!("SELECT 1 FROM pg_namespace WHERE nspname = '{SCHEMA}'")).await? {
         for statement in [
+            "BEGIN".to_owned(),
             format!("CREATE SCHEMA {SCHEMA}"),
             // As with Cube, who is let in may ask; what rows somebody sees is said by the model's policies.
             format!("GRANT USAGE ON SCHEMA {SCHEMA} TO PUBLIC"),
             format!("ALTER DEFAULT PRIVILEGES FOR ROLE mz_system IN SCHEMA {SCHEMA} GRANT SELECT ON TABLES TO PUBLIC"),
+            "COMMIT".to_owned(),
         ] {
             done(seat, statement).await?;
         }
@@ -118,7 +111,7 @@ async fn run(seat: &mut Seat, files: &Files) -> Result<(), AdapterError> {
 }
 
 async fn is_there(seat: &mut Seat, query: &str) -> Result<bool, AdapterError> {
-    match seat.answer(Statement::Text(query.to_owned()), no_values(), Follows::Nothing, BYTES_MAX).await? {
+    match seat.answer(Statement::Text(query.to_owned()), no_values(), Follows::Nothing, BATCH_BYTES).await? {
         Answer::Rows(mut rows) => {
             let mut found = false;
             while let Some(batch) = rows.next().await? {
@@ -131,5 +124,5 @@ async fn is_there(seat: &mut Seat, query: &str) -> Result<bool, AdapterError> {
 }
 
 async fn done(seat: &mut Seat, statement: String) -> Result<(), AdapterError> {
-    seat.answer(Statement::Text(statement), no_values(), Follows::Nothing, BYTES_MAX).await.map(drop)
+    seat.answer(Statement::Text(statement), no_values(), Follows::Nothing, BATCH_BYTES).await.map(drop)
 }

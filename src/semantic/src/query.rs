@@ -123,6 +123,13 @@ impl Query {
     }
 }
 
+impl TimeDimension {
+    /// The name of its column.
+    pub fn column(&self) -> String {
+        Key { name: self.dimension.clone(), granularity: self.granularity.clone() }.to_string()
+    }
+}
+
 impl Name {
     /// `cube.member`; None if it is something else.
     pub fn new(text: &str) -> Option<Name> {

@@ -42,6 +42,12 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.route(path, HttpMethod::Post, post(handler), told)
     }
 
+    /// The same for either.
+    #[must_use]
+    pub(crate) fn get_or_post<T: 'static>(self, path: &str, handler: impl Handler<T, S>, told: Value) -> Routes<S> {
+        self.get(path, handler.clone(), told.clone()).post(path, handler, told)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "the one place where routes are added")]
     fn route(mut self, path: &str, method: HttpMethod, handler: MethodRouter<S>, told: Value) -> Routes<S> {
         let operation: Operation =

@@ -31,7 +31,7 @@ pub struct CubeConfig {
 }
 
 impl Default for CubeConfig {
-    /// The limits of Cube, and as many followed queries as a server of two cores takes.
+    /// The limits of Cube, and a thousand followed queries.
     fn default() -> CubeConfig {
         CubeConfig { default_limit: 10_000, limit_max: 50_000, followed_max: 1000 }
     }
@@ -40,16 +40,11 @@ impl Default for CubeConfig {
 /// Its routes.
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .get("/cubejs-api/v1/load", load::load, load::told())
-        .post("/cubejs-api/v1/load", load::load, load::told())
-        .get("/cubejs-api/v1/subscribe", load::load, load::told())
-        .post("/cubejs-api/v1/subscribe", load::load, load::told())
-        .get("/cubejs-api/v1/meta", describe::meta, describe::meta_told())
-        .post("/cubejs-api/v1/meta", describe::meta, describe::meta_told())
-        .get("/cubejs-api/v1/dry-run", describe::dry_run, describe::dry_run_told())
-        .post("/cubejs-api/v1/dry-run", describe::dry_run, describe::dry_run_told())
-        .get("/cubejs-api/v1/sql", describe::sql, describe::sql_told())
-        .post("/cubejs-api/v1/sql", describe::sql, describe::sql_told())
+        .get_or_post("/cubejs-api/v1/load", load::load, load::told())
+        .get_or_post("/cubejs-api/v1/subscribe", load::load, load::told())
+        .get_or_post("/cubejs-api/v1/meta", describe::meta, describe::meta_told())
+        .get_or_post("/cubejs-api/v1/dry-run", describe::dry_run, describe::dry_run_told())
+        .get_or_post("/cubejs-api/v1/sql", describe::sql, describe::sql_told())
         .post("/cubejs-api/v1/cubesql", cubesql::cubesql, cubesql::told())
         .get("/cubejs-api/v1/ws", socket::websocket, socket::told())
         .get("/", socket::websocket, socket::told())

@@ -12,6 +12,7 @@
 //! - `events`: SUBSCRIBE as events, also by `GET /api/subscribe`;
 //! - `copy`: rows in, as CSV, lines of objects (`objects`), Arrow or Parquet;
 //! - `webhook`: `POST /api/webhook/…`, rows of webhooks;
+//! - `sockets`: what WebSockets have in common;
 //! - `websocket`: `/api/experimental/sql`, a session for as long as the socket is open;
 //! - `printing`, `json`, `csv`: how rows look; `told`: how errors and notices do;
 //! - `outlet`: where what is printed goes; `sink`: a body that begins before its end is known.
@@ -19,7 +20,8 @@
 //! [`fuzz`] is for tests.
 //!
 //! # Invariants
-//! - A body is finished only if all of it was told: what fails after the first byte breaks the connection.
+//! - A body is finished only if all of it was told: what fails after the first byte breaks the connection, but where clients look for it in a line
+//!   of its own (`cube/cubesql`).
 //! - A session that is not as new is never used for another request.
 
 pub mod api;
@@ -42,6 +44,7 @@ pub mod server;
 mod shared;
 mod single;
 mod sink;
+mod sockets;
 mod sql;
 mod statements;
 mod told;

@@ -10,11 +10,12 @@
 use crate::api;
 use crate::identify::{admit, check_visit};
 use crate::json;
-use crate::outlet::{Outlet, PIECE_BYTES};
+use crate::outlet::Outlet;
 use crate::printing::send;
 use crate::request::{LARGE_BODY, Request, weight};
 use crate::shared::Visitor;
 use crate::single::options;
+use crate::sockets::{closing, receive, sized};
 use crate::statements::{Teller, tell};
 use crate::told::{self, Refusal};
 use adapter::answer::Answer;
@@ -23,7 +24,7 @@ use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::status::Status;
 use axum::Extension;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::request::Parts;
 use axum::response::Response;
 use door::apart::elsewhere;
@@ -40,17 +41,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an idle socket holds for reading, and for writing.
-const BUFFER_BYTES: usize = 4 << 10;
-/// The largest message that is taken: it is in memory before it is known who sends it.
+/// The largest message that is taken.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Requests that may wait; behind them nothing is read, so that a client that hangs up is noticed when it is written to.
 const WAITING_MAX: usize = 64;
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// How long a client may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a reason to close, of which the protocol has 123.
-const REASON_BYTES_MAX: usize = 120;
 
 /// Who a client says it is.
 #[derive(Deserialize)]
@@ -81,11 +78,7 @@ pub(crate) async fn websocket(
 ) -> Result<Response, Refusal> {
     // A browser asks nobody before it opens a socket.
     let host = check_visit(&visitor, &request)?.to_owned();
-    let upgrade = upgrade
-        .read_buffer_size(BUFFER_BYTES)
-        .write_buffer_size(PIECE_BYTES)
-        .max_message_size(MESSAGE_BYTES_MAX)
-        .max_frame_size(MESSAGE_BYTES_MAX);
+    let upgrade = sized(upgrade, MESSAGE_BYTES_MAX);
     std::future::ready(Ok(upgrade.on_upgrade(move |socket| converse(socket, visitor, host)))).await
 }
 
@@ -211,19 +204,7 @@ impl Inlet {
     }
 
     async fn receive(&mut self) -> Option<Vec<u8>> {
-        loop {
-            match self.stream.next().await? {
-                Ok(Message::Text(text)) => return Some(text.as_bytes().to_vec()),
-                Ok(Message::Binary(bytes)) => return Some(bytes.to_vec()),
-                // Pings are answered below us.
-                Ok(Message::Ping(_) | Message::Pong(_)) => {}
-                Ok(Message::Close(_)) => return None,
-                Err(error) => {
-                    tracing::debug!(%error, "a WebSocket ended");
-                    return None;
-                }
-            }
-        }
+        receive(&mut self.stream).await.ok()
     }
 
     /// Returns when the client has hung up; what it sends until then waits.
@@ -308,9 +289,7 @@ impl Messages {
 
     /// Says why the socket ends, if there is somebody to tell.
     async fn close(&mut self, code: u16, reason: &str) {
-        let end = reason.floor_char_boundary(REASON_BYTES_MAX);
-        let frame = CloseFrame { code, reason: Utf8Bytes::from(reason[..end].to_owned()) };
-        let _gone = tokio::time::timeout(GOODBYE, self.sink.send(Message::Close(Some(frame)))).await;
+        let _gone = tokio::time::timeout(GOODBYE, self.sink.send(closing(code, reason))).await;
     }
 }
 

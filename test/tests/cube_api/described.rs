@@ -301,7 +301,7 @@ fn an_answer_is_of_one_time() {
 #[test]
 fn many_conditions_are_planned() {
     let (_server, mut wire) = server(&[]);
-    let all: Vec<String> = (0..1200).map(|at| format!("(brand_code <> 'x{at}' OR brand_code IS NULL)")).collect();
+    let all: Vec<String> = (0..2400).map(|at| format!("(brand_code <> 'x{at}' OR brand_code IS NULL)")).collect();
     let all = all.join(" AND ");
     for sql in [
         format!("SELECT count(*) FROM raw.orders WHERE {all}"),

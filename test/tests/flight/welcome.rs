@@ -24,6 +24,15 @@ fn guarded(dir: &tempfile::TempDir, flags: &[&str]) -> Server {
     server
 }
 
+const SECRET: &str = "a secret of at least thirty-two bytes";
+
+/// The same, which takes tokens that are signed with this secret.
+fn trusting(dir: &tempfile::TempDir) -> Server {
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, SECRET).expect("a file");
+    guarded(dir, &["--jwt-secret-file", secret.to_str().expect("a path")])
+}
+
 async fn user(client: &mut Client) -> Result<String, FlightError> {
     let found = query(client, "SELECT current_user::text").await?;
     Ok(found.column(0).as_string::<i32>().value(0).to_owned())
@@ -74,11 +83,8 @@ async fn a_password_is_shown_once_and_then_a_token() {
 
 #[tokio::test]
 async fn a_token_of_somebody_else_is_a_role() {
-    const SECRET: &str = "a secret of at least thirty-two bytes";
     let dir = tempfile::tempdir().expect("a directory");
-    let secret = dir.path().join("secret");
-    std::fs::write(&secret, SECRET).expect("a file");
-    let server = guarded(&dir, &["--jwt-secret-file", secret.to_str().expect("a path")]);
+    let server = trusting(&dir);
     let mut own = admin(&server);
     let mut token = |secret: &str, claims| signed(&mut own, secret, &claims);
     let mut client = connect(&server).await;
@@ -136,11 +142,8 @@ async fn a_session_is_where_the_headers_say() {
 /// Two of one role, by what their tokens say: each sees its rows, and neither goes on with what the other has begun.
 #[tokio::test]
 async fn claims_say_what_somebody_sees() {
-    const SECRET: &str = "a secret of at least thirty-two bytes";
     let dir = tempfile::tempdir().expect("a directory");
-    let secret = dir.path().join("secret");
-    std::fs::write(&secret, SECRET).expect("a file");
-    let server = guarded(&dir, &["--jwt-secret-file", secret.to_str().expect("a path")]);
+    let server = trusting(&dir);
     let mut own = admin(&server);
     let model = "cubes:
   - name: c

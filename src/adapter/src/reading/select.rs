@@ -312,7 +312,8 @@ impl Session {
     }
 
     /// Whether a statement reads at a time of its own, and what it has read may change after it: it is the first, outside of a block,
-    /// of which only what it writes follows from (`Session::write`) and that nothing is to be read together with, or READ COMMITTED was asked for before anything was held.
+    /// of which only what it writes follows from (`Session::write`) and with which nothing else is read, or READ COMMITTED was asked for
+    /// before anything was held.
     pub(crate) fn reads_anew(&self) -> bool {
         let is_first = self.transaction.is_fresh() && !self.transaction.is_together;
         (self.transaction.status == Status::Idle && is_first) || self.reads_committed()

@@ -36,7 +36,7 @@ impl Model {
             let granularities = told.shift_remove("granularities");
             let mut bucket = told.clone();
             bucket.insert("granularity".to_owned(), described(granularity, granularities.as_ref()));
-            times.insert(format!("{}.{granularity}", of.dimension), Value::Object(bucket));
+            times.insert(of.column(), Value::Object(bucket));
             if is_doubled(query, of) {
                 times.insert(of.dimension.to_string(), Value::Object(told));
             }

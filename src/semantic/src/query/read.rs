@@ -169,11 +169,11 @@ fn read_names(query: &Map<String, Value>, key: &str) -> Result<Vec<Name>, QueryE
 /// Who asks for something twice gets it once: a row has each name once.
 fn each_once<T: PartialEq>(all: Vec<T>) -> Vec<T> {
     let mut once = Vec::with_capacity(all.len());
-    all.into_iter().for_each(|one| {
+    for one in all {
         if !once.contains(&one) {
-            once.push(one)
+            once.push(one);
         }
-    });
+    }
     once
 }
 

@@ -26,6 +26,9 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// What JavaScript makes of a token that is not there.
 const NO_TOKEN: [&str; 3] = ["", "undefined", "null"];
 
+/// What Cube's clients may say of what is kept. Nothing is, so that there is nothing to choose between.
+const CACHE_MODES: [&str; 4] = ["stale-if-slow", "stale-while-revalidate", "must-revalidate", "no-cache"];
+
 /// A request.
 pub(crate) struct Heard {
     pub(crate) welcome: Welcome,
@@ -54,8 +57,9 @@ impl Heard {
         let (parts, body) = request.into_parts();
         let found = welcomed(visitor, &parts).await;
         if parts.method == Method::GET || parts.method == Method::HEAD {
+            let welcome = found?;
             let params = Params::of_address(&parts)?.only(known)?;
-            return Ok(Heard { welcome: found?, params, headers: parts.headers, memory: None });
+            return Ok(Heard { welcome, params, headers: parts.headers, memory: None });
         }
         let found = found.and_then(|welcome| check_json(&parts.headers).map(|()| welcome));
         let (welcome, body): (Welcome, Body) = before(body, found).await?;
@@ -141,6 +145,17 @@ impl Params {
             Some(Value::String(text)) if text == "true" => Ok(true),
             Some(Value::String(text)) if matches!(text.as_str(), "false" | "") => Ok(false),
             Some(_) => Err(Refusal::malformed(format!("\"{name}\" is true or false"))),
+        }
+    }
+
+    /// Error 400 of a word for what is kept that is none.
+    pub(crate) fn check_cache(&self) -> Result<(), Refusal> {
+        match self.text("cache")?.filter(|mode| !CACHE_MODES.contains(mode)) {
+            None => Ok(()),
+            Some(mode) => {
+                let message = format!("\"cache\" is one of {}, not {mode:.100}", CACHE_MODES.join(", "));
+                Err(Refusal::malformed(message))
+            }
         }
     }
 

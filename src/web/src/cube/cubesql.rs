@@ -33,6 +33,8 @@ const KNOWN: [&str; 4] = ["query", "timezone", "cache", "throwContinueWait"];
 const LINE_ROWS: usize = 1000;
 /// The type of what is sent: a client that does not know it would take it for text.
 const JSON_LINES: &str = "application/x-ndjson";
+/// A line without rows.
+const NO_ROWS: &[u8] = b"{\"data\":[]}\n";
 /// What Cube's clients take for "ask again" wherever they find it in the text of an answer: the same to who reads JSON, and not to who does not.
 const NOT_AGAIN: &[u8] = b"Continue\\u0020wait";
 
@@ -65,7 +67,7 @@ pub(crate) async fn cubesql(
 async fn asked(visitor: Arc<Visitor>, request: extract::Request) -> Result<Response, Refusal> {
     let Heard { mut welcome, params, headers, memory } = Heard::of(&visitor, request, &KNOWN).await?;
     let text = params.text("query")?.ok_or_else(|| Refusal::malformed("Query param is required"))?.to_owned();
-    params.text("cache")?;
+    params.check_cache()?;
     params.flag("throwContinueWait")?;
     if let Some(zone) = params.text("timezone")? {
         welcome.place.options.push(("TimeZone".to_owned(), zone.to_owned()));
@@ -108,6 +110,7 @@ impl Work for Sql {
 /// Writes the lines. Errors: those of the statement and its rows.
 async fn lines(seat: &mut Seat, text: String, sink: &mut Sink) -> Result<(), AdapterError> {
     seat.read_together();
+    let mut last = NO_ROWS;
     match Box::pin(seat.answer(Statement::Text(text), no_values(), Follows::Others, PIECE_BYTES)).await? {
         Answer::Rows(rows) if rows.is_live() => return Err(endless()),
         Answer::Rows(mut rows) => {
@@ -119,13 +122,15 @@ async fn lines(seat: &mut Seat, text: String, sink: &mut Sink) -> Result<(), Ada
             let options = options(&rows);
             let zone = options.locale.time_zone;
             let form = Lines { cells: Cells::new(options, zone), count: 0, row: Vec::new() };
-            let lines = send(&mut rows, form, sink).await?;
-            lines.finish(&mut sink.buffer);
+            last = send(&mut rows, form, sink).await?.last();
         }
-        Answer::Done(_) | Answer::Empty => sink.buffer.extend_from_slice(b"{\"schema\":[]}\n{\"data\":[]}\n"),
+        Answer::Done(_) | Answer::Empty => sink.buffer.extend_from_slice(b"{\"schema\":[]}\n"),
     }
     seat.commit().await?;
-    check_ended(seat)
+    check_ended(seat)?;
+    // Until here a line of rows that were sent is open.
+    sink.buffer.extend_from_slice(last);
+    Ok(())
 }
 
 /// Appends JSON in which no client finds an order to ask again.
@@ -162,9 +167,9 @@ struct Lines {
 }
 
 impl Lines {
-    /// Closes the last line; there is one, for clients that look for it.
-    fn finish(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(if self.count == 0 { b"{\"data\":[]}\n" } else { b"]}\n" });
+    /// What comes last: there is a line of rows, for clients that look for it.
+    fn last(self) -> &'static [u8] {
+        if self.count == 0 { NO_ROWS } else { b"]}\n" }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::api;
 use crate::cube::asked::{Heard, Params, unsupported};
 use crate::cube::load::{Asked, limits};
-use crate::cube::result::write;
+use crate::cube::result::{statement, write};
 use crate::format::Format;
 use crate::outlet::{Outlet, PIECE_BYTES};
 use crate::printing::{Form, send};
@@ -13,7 +13,6 @@ use crate::sink::{Head, Sink};
 use crate::told::{Refusal, Told};
 use adapter::answer::{Answer, Follows, Statement, no_values};
 use adapter::error::AdapterError;
-use adapter::made::cube_load;
 use adapter::seat::Seat;
 use axum::Extension;
 use axum::extract;
@@ -26,8 +25,8 @@ use std::sync::Arc;
 
 /// Parameters of each.
 pub(super) const META: [&str; 2] = ["onlyViews", "extended"];
-pub(super) const DRY_RUN: [&str; 3] = ["query", "queryType", "cache"];
-pub(super) const SQL: [&str; 4] = ["query", "format", "disable_post_processing", "queryType"];
+pub(super) const DRY_RUN: [&str; 1] = ["query"];
+pub(super) const SQL: [&str; 3] = ["query", "format", "disable_post_processing"];
 
 /// Cubes and views that the session knows by their names alone, of those with one name the first on its path, in the order in which they were
 /// made.
@@ -171,7 +170,7 @@ impl Described {
             }
             Described::Sql(query, limits) => {
                 let asked = planned(seat, &query, limits).await?;
-                let all: Vec<Value> = asked.queries.iter().map(statement).collect();
+                let all: Vec<Value> = asked.queries.iter().map(told).collect();
                 match all.as_slice() {
                     [one] => write(outlet.buffer(), one),
                     several => write(outlet.buffer(), &several),
@@ -193,19 +192,15 @@ impl Described {
 async fn planned(seat: &mut Seat, query: &Value, limits: Limits) -> Result<Asked, Refusal> {
     let asked = Asked::read(seat, query, limits)?;
     for query in &asked.queries {
-        seat.describe(Statement::Text(text_of(query))).await?;
+        seat.describe(Statement::Text(statement(query))).await?;
     }
     Ok(asked)
 }
 
-fn text_of(query: &Query) -> String {
-    format!("SELECT * FROM {}", cube_load(&Value::Object(query.json()).to_string()))
-}
-
-/// The statement that gives the same rows to any client of SQL.
-fn statement(query: &Query) -> Value {
+/// The statement that gives the same rows to any client of SQL, as Cube's clients are told of it.
+fn told(query: &Query) -> Value {
     json!({"sql": {
-        "sql": [text_of(query), []],
+        "sql": [statement(query), []],
         "order": query.order_by_name(),
         "dataSource": "default",
         "external": false,

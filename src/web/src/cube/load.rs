@@ -2,7 +2,7 @@
 
 use crate::api;
 use crate::cube::asked::{Heard, Results, unsupported};
-use crate::cube::result::{self, COMPARED, Kind, refreshed, total, write};
+use crate::cube::result::{self, COMPARED, Kind, model, refreshed, statement, total, write};
 use crate::format::{Format, Shape};
 use crate::outlet::Outlet;
 use crate::running::{Work, respond};
@@ -12,7 +12,6 @@ use crate::sink::{Head, Sink};
 use crate::told::Refusal;
 use adapter::answer::{Answer, Follows, Statement, no_values};
 use adapter::error::AdapterError;
-use adapter::made::cube_load;
 use adapter::seat::Seat;
 use adapter::session::Session;
 use axum::Extension;
@@ -27,9 +26,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Parameters of a request.
-pub(super) const KNOWN: [&str; 4] = ["query", "queryType", "cache", "format"];
-/// Rows are never kept, so that there is nothing to choose between.
-const CACHE_MODES: [&str; 4] = ["stale-if-slow", "stale-while-revalidate", "must-revalidate", "no-cache"];
+const KNOWN: [&str; 4] = ["query", "queryType", "cache", "format"];
 /// Where an Arrow stream tells what JSON tells beside the rows.
 const RESPONSE: &str = "cube.response";
 /// Whatever is asked for in Arrow is told.
@@ -65,9 +62,7 @@ pub(crate) async fn load(
 
 async fn loaded(visitor: Arc<Visitor>, request: extract::Request) -> Result<Response, Refusal> {
     let Heard { welcome, params, headers, memory } = Heard::of(&visitor, request, &KNOWN).await?;
-    if let Some(mode) = params.text("cache")?.filter(|mode| !CACHE_MODES.contains(mode)) {
-        return Err(Refusal::malformed(format!("\"cache\" is one of {}, not {mode:.100}", CACHE_MODES.join(", "))));
-    }
+    params.check_cache()?;
     let is_arrow = match params.text("format")? {
         None => Format::accepted(&headers)? == Format::Rows(Shape::Arrow),
         Some("arrow") => true,
@@ -186,14 +181,13 @@ async fn arrow(seat: &mut Seat, query: &Value, sink: &mut Sink) -> Result<(), Re
     let asked = Asked::read(seat, query, NO_LIMITS)?;
     let [query] = asked.queries.as_slice() else { return Err(unsupported("compareDateRange in Arrow")) };
     seat.read_together();
-    let cube = query.names().next().map(|name| name.cube.as_str()).unwrap_or_default();
-    let model = seat.model_of(cube);
+    let model = model(seat, query);
     let total = match query.total {
         Total::Asked => json!(total(seat, query).await?),
         Total::NotAsked => Value::Null,
     };
-    let text = format!("SELECT * FROM {}", cube_load(&Value::Object(query.json()).to_string()));
-    let answer = seat.answer(Statement::Text(text), no_values(), Follows::Others, ARROW_BATCH_BYTES).await?;
+    let answer =
+        seat.answer(Statement::Text(statement(query)), no_values(), Follows::Others, ARROW_BATCH_BYTES).await?;
     let Answer::Rows(mut rows) = answer else { return Err(AdapterError::internal("a query has no rows").into()) };
     let response = json!({
         "query": query.normalized(), "annotation": model?.annotation(query), "lastRefreshTime": refreshed(rows.session()),

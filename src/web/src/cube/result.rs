@@ -17,6 +17,7 @@ use ore::memory::Reservation;
 use pgrepr::timezone::TimeZone;
 use repr::datum::from_array;
 use repr::{ColumnDesc, Datum, RelationDesc};
+use semantic::model::Model;
 use semantic::model::annotation::is_doubled;
 use semantic::query::dates::{Instant, at_micros, printed, printed_micros};
 use semantic::query::{Format, Limit, Query, Total};
@@ -38,9 +39,8 @@ pub(super) const COMPARED: &str = "compareDateRange";
 /// Writes the result of a query, with all that belongs to it; `kind` is that of the question. Errors: those of
 /// the query and its rows.
 pub(super) async fn tell(seat: &mut Seat, query: &Query, kind: Kind, outlet: &mut impl Outlet) -> Result<(), Refusal> {
-    let cube = query.names().next().map(|name| name.cube.as_str()).unwrap_or_default();
-    // That it is none is best said by the statement.
-    let model = seat.model_of(cube);
+    // That there is none is best said by the statement.
+    let model = model(seat, query);
     let out = outlet.buffer();
     out.extend_from_slice(b"{\"query\":");
     write(out, &query.normalized());
@@ -67,14 +67,27 @@ pub(super) async fn tell(seat: &mut Seat, query: &Query, kind: Kind, outlet: &mu
 /// Writes the rows; whether there were more than are told.
 async fn data(seat: &mut Seat, query: &Query, kind: Kind, outlet: &mut impl Outlet) -> Result<bool, Refusal> {
     let (asked, max) = bounded(query);
-    let text = format!("SELECT * FROM {}", cube_load(&Value::Object(asked.json()).to_string()));
-    let answer = seat.answer(Statement::Text(text), no_values(), Follows::Others, PIECE_BYTES).await?;
+    let answer = seat.answer(Statement::Text(statement(&asked)), no_values(), Follows::Others, PIECE_BYTES).await?;
     let Answer::Rows(mut rows) = answer else { return Err(AdapterError::internal("a query has no rows").into()) };
     let shape = Shape::of(query, &rows.desc().desc, kind, max);
     match query.format {
         Format::Objects | Format::Compact => lines(&mut rows, shape, outlet).await,
         Format::Columnar => columns(&mut rows, shape, outlet).await,
     }
+}
+
+/// The statement that gives the rows of a query.
+pub(super) fn statement(query: &Query) -> String {
+    format!("SELECT * FROM {}", relation(query))
+}
+
+fn relation(query: &Query) -> String {
+    cube_load(&Value::Object(query.json()).to_string())
+}
+
+/// The model that a query is about.
+pub(super) fn model(session: &Session, query: &Query) -> Result<Arc<Model>, AdapterError> {
+    session.model_of(query.names().next().map(|name| name.cube.as_str()).unwrap_or_default())
 }
 
 /// The time at which the transaction reads, as JavaScript has it; null before it has read.
@@ -86,7 +99,7 @@ pub(super) fn refreshed(session: &Session) -> Value {
 /// How many rows there are without limit and offset.
 pub(super) async fn total(seat: &mut Seat, query: &Query) -> Result<i64, Refusal> {
     let all = Query { limit: Limit::Default(None), offset: 0, order: Vec::new(), ..query.clone() };
-    let text = format!("SELECT count(*) FROM {}", cube_load(&Value::Object(all.json()).to_string()));
+    let text = format!("SELECT count(*) FROM {}", relation(&all));
     let answer = seat.answer(Statement::Text(text), no_values(), Follows::Others, PIECE_BYTES).await?;
     let none = || AdapterError::internal("a count has no row");
     let Answer::Rows(mut rows) = answer else { return Err(none().into()) };
@@ -127,16 +140,10 @@ struct Shape {
 
 impl Shape {
     fn of(query: &Query, desc: &RelationDesc, kind: Kind, max: Option<u64>) -> Shape {
-        let doubled = |name: &str| {
-            let mut times = query.time_dimensions.iter().filter(|of| is_doubled(query, of));
-            let is_it = |granularity: &String, dimension: &str| name == format!("{dimension}.{granularity}");
-            let found = times.find(|of| {
-                of.granularity.as_ref().is_some_and(|granularity| is_it(granularity, &of.dimension.to_string()))
-            });
-            found.map(|of| of.dimension.to_string())
-        };
+        let doubled = query.time_dimensions.iter().filter(|of| is_doubled(query, of));
+        let doubled: Vec<_> = doubled.map(|of| (of.column(), of.dimension.to_string())).collect();
         let names = desc.columns.iter().map(|column| {
-            let more = doubled(&column.name);
+            let more = doubled.iter().filter(|(name, _)| *name == column.name).map(|(_, dimension)| dimension.clone());
             std::iter::once(column.name.clone()).chain(more).collect()
         });
         let range = query.time_dimensions.iter().find_map(|of| of.range).filter(|_| kind == Kind::Comparison);

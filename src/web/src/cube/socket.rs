@@ -13,18 +13,19 @@
 use crate::api;
 use crate::cube::asked::{Params, Results, shown};
 use crate::cube::describe::{self, Described};
-use crate::cube::load::{self, Asked, limits};
+use crate::cube::load::{Asked, limits};
+use crate::cube::result::statement;
 use crate::identify::{admit, check_visit};
 use crate::outlet::{Outlet, PIECE_BYTES};
 use crate::shared::{Seated, Visitor};
+use crate::sockets::{closing, receive, sized};
 use crate::told::Refusal;
 use adapter::answer::{Answer, Answering, Follows, Statement, no_values};
 use adapter::error::AdapterError;
-use adapter::made::cube_load;
 use adapter::seat::Seat;
 use adapter::session::Session;
 use axum::Extension;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
@@ -48,9 +49,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// What an idle socket holds for reading.
-const BUFFER_BYTES: usize = 4 << 10;
-/// The largest message that is taken: it is in memory before it is known who sends it.
+/// The largest message that is taken.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// How long a client may take to say who it is, and how long it may stay that is not let in.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -69,6 +68,8 @@ const REFRESHED: &[u8] = b"\"lastRefreshTime\":";
 const TICK: Duration = Duration::from_secs(1);
 /// What the library says of a message that is longer than it takes.
 const TOO_LONG: &str = "Message too long";
+/// Parameters of what has rows.
+const LOAD: [&str; 3] = ["query", "queryType", "cache"];
 /// Characters of a message's name.
 const ID_CHARS_MAX: usize = 16;
 
@@ -120,11 +121,7 @@ pub(crate) async fn websocket(
 ) -> Result<Response, Refusal> {
     // A browser asks nobody before it opens a socket.
     let host = check_visit(&visitor, &request).map_err(Refusal::in_cubes_words)?.to_owned();
-    let upgrade = upgrade
-        .read_buffer_size(BUFFER_BYTES)
-        .write_buffer_size(PIECE_BYTES)
-        .max_message_size(MESSAGE_BYTES_MAX)
-        .max_frame_size(MESSAGE_BYTES_MAX);
+    let upgrade = sized(upgrade, MESSAGE_BYTES_MAX);
     std::future::ready(Ok(upgrade.on_upgrade(move |socket| converse(socket, visitor, host)))).await
 }
 
@@ -159,8 +156,7 @@ async fn converse(socket: WebSocket, visitor: Arc<Visitor>, host: String) {
 type Reason = Option<(u16, &'static str)>;
 
 async fn goodbye(sink: &mut SplitSink<WebSocket, Message>, code: u16, reason: &str) {
-    let frame = CloseFrame { code, reason: Utf8Bytes::from(reason[..reason.floor_char_boundary(120)].to_owned()) };
-    let _gone = tokio::time::timeout(GOODBYE, sink.send(Message::Close(Some(frame)))).await;
+    let _gone = tokio::time::timeout(GOODBYE, sink.send(closing(code, reason))).await;
     if code == close_code::SIZE {
         // What was not read resets the connection when it is closed, and with it what was said.
         tokio::time::sleep(GOODBYE).await;
@@ -179,7 +175,7 @@ async fn introduce(
     let mut patience = PATIENCE;
     let began = Instant::now();
     loop {
-        let message = tokio::time::timeout(patience, receive(stream)).await.map_err(|_| NOBODY)??;
+        let message = tokio::time::timeout(patience, next(stream)).await.map_err(|_| NOBODY)??;
         let (id, refusal) = match serde_json::from_slice(&message) {
             Ok(Introduction { authorization }) => {
                 match welcome(visitor, host, authorization.as_deref().unwrap_or_default()).await {
@@ -217,22 +213,12 @@ async fn welcome(visitor: &Visitor, host: &str, authorization: &str) -> Result<(
 }
 
 /// The next message. Errors: the client has hung up, or why it has to.
-async fn receive(stream: &mut SplitStream<WebSocket>) -> Result<Vec<u8>, Reason> {
-    loop {
-        match stream.next().await.ok_or(None)? {
-            Ok(Message::Text(text)) => return Ok(text.as_bytes().to_vec()),
-            Ok(Message::Binary(bytes)) => return Ok(bytes.to_vec()),
-            // Pings are answered below us.
-            Ok(Message::Ping(_) | Message::Pong(_)) => {}
-            Ok(Message::Close(_)) => return Err(None),
-            Err(error) => {
-                tracing::debug!(%error, "a WebSocket ended");
-                // Who is told by this number does not send it again.
-                let is_too_long = error.to_string().contains(TOO_LONG);
-                return Err(is_too_long.then_some((close_code::SIZE, "the message is too big")));
-            }
-        }
-    }
+async fn next(stream: &mut SplitStream<WebSocket>) -> Result<Vec<u8>, Reason> {
+    receive(stream).await.map_err(|error| {
+        // Who is told by this number does not send it again.
+        let is_too_long = error.is_some_and(|error| error.to_string().contains(TOO_LONG));
+        is_too_long.then_some((close_code::SIZE, "the message is too big"))
+    })
 }
 
 /// A message on its way out, and the memory that it takes.
@@ -277,7 +263,7 @@ struct Following {
 async fn serve(stream: &mut SplitStream<WebSocket>, guest: &Arc<Guest>) -> Reason {
     let (mut answering, mut following) = (Vec::<JoinHandle<()>>::new(), HashMap::<String, Following>::new());
     loop {
-        let message = match receive(stream).await {
+        let message = match next(stream).await {
             Ok(message) => message,
             Err(reason) => return reason,
         };
@@ -354,7 +340,8 @@ impl Guest {
         let limits = limits(&self.visitor.own);
         let described = match method {
             "load" => {
-                let params = Params::of_message(params, &load::KNOWN)?;
+                let params = Params::of_message(params, &LOAD)?;
+                params.check_cache()?;
                 let mut seated = self.seat()?;
                 let loaded = self.load(&mut seated, id, &params.query()?, params.results()?).await;
                 let (_, answer) = given_back(seated, loaded).await?;
@@ -399,7 +386,8 @@ impl Guest {
 
     /// Answers now, and again whenever something else is to be answered. Errors: there is nothing to follow.
     async fn follow(&self, id: &Value, params: Map<String, Value>, turn: OwnedSemaphorePermit) -> Result<(), Refusal> {
-        let params = Params::of_message(params, &load::KNOWN)?;
+        let params = Params::of_message(params, &LOAD)?;
+        params.check_cache()?;
         let (query, results) = (params.query()?, params.results()?);
         let shared = &self.visitor.own;
         // One that has just ended makes room in a moment.
@@ -494,7 +482,6 @@ async fn has_changed(changes: &mut Answering<'_>, after: Timestamp, meant: &Mean
         let Some(batch) = batch else { return Err(AdapterError::internal("a subscription has ended").into()) };
         let is_later = |row| match batch.columns().first().and_then(|times| from_array(times.as_ref(), row)) {
             Some(Datum::Numeric(time, 0)) => time.as_i128() > i128::from(after),
-            Some(Datum::UInt8(time)) => time > after,
             _ => true,
         };
         if (0..batch.num_rows()).any(is_later) {
@@ -526,7 +513,7 @@ fn followed(asked: &Asked) -> String {
             true => Query { limit: Limit::Default(None), offset: 0, order: Vec::new(), ..query.clone() },
             false => query.clone(),
         };
-        format!("SELECT * FROM {}", cube_load(&Value::Object(query.json()).to_string()))
+        statement(&query)
     });
     format!("SUBSCRIBE TO ({}) WITH (SNAPSHOT = false)", parts.collect::<Vec<_>>().join(" UNION ALL "))
 }
